@@ -86,6 +86,25 @@ fn unsafe_is_in_metal_only() {
     }
 }
 
+/// Loops that a figure times say how they are compiled, and stand in modules called `timed`, whose
+/// head says what may not change.
+#[test]
+fn timed_code_has_a_place() {
+    let of_experiments = ["exp-core", "exp-fs", "exp-net", "exp-os"];
+    let is_timed = |file: &Path| file.iter().any(|part| part == "timed" || part == "timed.rs");
+    let mut modules = 0;
+    for file in of_experiments.iter().flat_map(|of| sources(&root().join("crates").join(of))) {
+        let text = fs::read_to_string(&file).unwrap();
+        let has_mark = text.lines().any(|line| line.trim_start().starts_with("#[inline"));
+        assert!(!has_mark || is_timed(&file), "{} times outside of `timed`", file.display());
+        if file.ends_with("timed.rs") {
+            assert!(text.contains("//! Timed code: "), "{} has no head", file.display());
+            modules += 1;
+        }
+    }
+    assert!(modules >= 10, "{modules}");
+}
+
 /// Names of files that say nothing of what is in them.
 const SAYS_NOTHING: [&str; 9] =
     ["cases", "common", "figures", "helpers", "misc", "parts", "told", "util", "utils"];
@@ -98,6 +117,66 @@ fn no_room_has_a_name_that_says_nothing() {
             assert!(!SAYS_NOTHING.contains(&name), "{}", file.display());
         }
     }
+}
+
+/// Crates whose doc comments all say something; the others follow.
+const DOCS_SAY_SOMETHING: [&str; 5] =
+    ["crates/bench", "crates/crosscheck", "crates/exp-core", "crates/exp-os", "crates/stats"];
+
+/// Words that a doc comment has at least.
+const DOC_WORDS_MIN: usize = 4;
+
+/// Doc comments with too few words, outside items whose docs feed help, schemas or parameters.
+fn short_docs(source: &str) -> Vec<String> {
+    const FED_BY_MACRO: [&str; 3] = ["case! {", "rows! {", "symbols! {"];
+    const FED_BY_DERIVE: [&str; 5] = ["Args", "JsonSchema", "Parser", "Subcommand", "ValueEnum"];
+    let mut short = Vec::new();
+    let (mut doc, mut closing): (Option<String>, Option<String>) = (None, None);
+    let mut is_fed = false;
+    for line in source.lines() {
+        let text = line.trim_start();
+        let indent = &line[..line.len() - text.len()];
+        if let Some(more) = text.strip_prefix("///") {
+            doc.get_or_insert_default().push_str(more);
+            continue;
+        }
+        let words = doc.take().map(|doc| (doc.split_whitespace().count(), doc));
+        is_fed |=
+            text.starts_with("#[derive(") && FED_BY_DERIVE.iter().any(|one| text.contains(one));
+        let is_macro = FED_BY_MACRO.iter().any(|one| text.contains(one));
+        if closing.is_none() && !text.starts_with("#[") && (is_fed || is_macro) {
+            closing = line.ends_with('{').then(|| format!("{indent}}}"));
+            is_fed = false;
+        } else if closing.as_deref() == Some(line) {
+            closing = None;
+        } else if let (None, Some((0..DOC_WORDS_MIN, doc))) = (&closing, words) {
+            short.push(doc.trim().to_owned());
+        }
+    }
+    short
+}
+
+#[test]
+fn short_docs_are_found_where_they_feed_nothing() {
+    let source = "/// Two words.\nfn one() {}\n/// Two lines\n/// of four.\nfn two() {}\n\
+        #[derive(Clone, Args)]\nstruct Args {\n    /// Its help.\n    one: u8,\n}\n\
+        case! {\n    struct Case {\n        /// Bytes.\n        size: u64,\n    }\n}\n/// It.\nfn end() {}";
+    assert_eq!(short_docs(source), ["Two words.", "It."]);
+}
+
+#[test]
+fn a_doc_comment_has_four_words() {
+    let files = DOCS_SAY_SOMETHING.iter().flat_map(|dir| sources(&root().join(dir)));
+    let short = files.flat_map(|file| {
+        let short = short_docs(&fs::read_to_string(&file).unwrap());
+        short.into_iter().map(move |doc| format!("{}: {doc}", file.display()))
+    });
+    let short: Vec<String> = short.collect();
+    assert!(
+        short.is_empty(),
+        "give units, shapes, errors or why, or nothing:\n{}",
+        short.join("\n")
+    );
 }
 
 #[test]

@@ -35,7 +35,7 @@ def test_a_median_of_rounds_is_near_the_printed_value():
     assert range is not None and range[0] / 3 < statistics.median(values) < range[2] * 3
 
 
-HEADER = {"event": "header", "format": 4, "plumb": "0", "run": "r"}
+HEADER = {"event": "header", "format": 5, "plumb": "0", "run": "r"}
 SAMPLES = {"event": "samples", "series": "a.b/c", "round": 1, "case": {"n": 1}, "metric": "m", "k": 2}
 ROUND = {
     "event": "round", "series": "a.b/c", "n": 1, "segment": 0, "at_s": 0, "window_ns": 1, "status": "ok",
@@ -43,8 +43,13 @@ ROUND = {
 }  # fmt: skip
 
 
+def sealed(event):
+    text = json.dumps(event)[:-1].encode()
+    return text + b',"crc":"%08x"}\n' % zlib.crc32(text)
+
+
 def written(path, *events, end="\n"):
-    path.write_text("\n".join(json.dumps(event) for event in events) + end)
+    path.write_text(b"".join(map(sealed, events)).decode().rstrip("\n") + end)
     return path
 
 
@@ -82,16 +87,10 @@ def test_a_torn_end_is_no_damage_and_a_broken_line_is(tmp_path):
     assert damaged.value.line == 3
 
 
-def sealed(event):
-    text = json.dumps(event)[:-1].encode()
-    return text + b',"crc":"%08x"}\n' % zlib.crc32(text)
-
-
 def test_a_changed_line_is_left_out_and_named(tmp_path):
-    header = {**HEADER, "format": 5}
     one = {**SAMPLES, "of": "batch", "values": [1.25]}
     other = {**SAMPLES, "metric": "other", "of": "batch", "values": [2.5]}
-    lines = [sealed(event) for event in (header, {"event": "calibration", "source": "tsc"}, one, other, ROUND)]
+    lines = [sealed(event) for event in (HEADER, {"event": "calibration", "source": "tsc"}, one, other, ROUND)]
     path = tmp_path / "r"
 
     def read(number=None, digit=b"", by=b""):
@@ -114,6 +113,8 @@ def test_other_files_are_refused(tmp_path):
         (tmp_path / "r").write_text(text)
         with pytest.raises(NotPlumb):
             read_record(tmp_path / "r")
+    with pytest.raises(NotPlumb, match="development version"):
+        read_record(written(tmp_path / "r", {**HEADER, "format": 4}))
     with pytest.raises(NewerFormat):
         read_record(written(tmp_path / "r", {**HEADER, "format": 99}))
 
@@ -125,7 +126,7 @@ def test_a_packed_record_is_the_same(tmp_path):
 
 
 def test_a_record_that_travelled_is_the_same_or_refused(tmp_path):
-    lines = b"".join(sealed(event) for event in ({**HEADER, "format": 5}, {**ROUND}))
+    lines = b"".join(sealed(event) for event in (HEADER, ROUND))
     path = tmp_path / "r"
 
     def read(data):

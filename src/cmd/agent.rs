@@ -4,11 +4,11 @@ use crate::cmd::run::stop_flag;
 use crate::cmd::{Failure, output, usage};
 use anyhow::Context;
 use metal::wait::{Want, any_unless};
-use session::agent::hired::start_worker;
 use session::agent::key::{Key, Keys};
-use session::agent::listen::Listen;
-use session::agent::office::{self, Office, SILENCE_MAX, Way};
+use session::agent::listen::Listener;
+use session::agent::options::{self, Addresses, Options, SILENCE_MAX};
 use session::agent::stdio;
+use session::agent::worker_process::start_worker;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -76,27 +76,27 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ));
     }
     let stop = stop_flag()?;
-    let office = Office {
+    let options = Options {
         catalogue: catalogue::FAMILIES,
         cpus: args.cpu.as_deref(),
         data: args.data,
         silence: SILENCE_MAX,
-        start: start_worker,
-        tell: &|line| tell(io::stderr().as_fd(), line),
+        start_worker,
+        log: &|line| log(io::stderr().as_fd(), line),
         stop: &stop,
     };
     match (args.listen, &args.key_file) {
-        (Some(at), Some(file)) => listen(&office, at, file),
+        (Some(at), Some(file)) => listen(&options, at, file),
         (Some(_), None) => Err(Failure::usage(
             "--listen needs a key: type --key-file FILE (`plumb agent --new-key FILE` makes one)",
         )),
-        (None, _) => on_stdio(&office),
+        (None, _) => on_stdio(&options),
     }
 }
 
 /// Writes a line if it has room at once, and drops it otherwise: a reader that does not read must
 /// not stop the agent.
-fn tell(to: BorrowedFd<'_>, line: &str) {
+fn log(to: BorrowedFd<'_>, line: &str) {
     let ready = any_unless(&[Want::Writable(to)], Some(Duration::ZERO), &[], || false);
     if !ready.is_ok_and(|ready| ready[0]) {
         return;
@@ -120,17 +120,17 @@ fn new_key(file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn listen(office: &Office<'_>, at: SocketAddr, file: &Path) -> Result<(), Failure> {
+fn listen(options: &Options<'_>, at: SocketAddr, file: &Path) -> Result<(), Failure> {
     let keys = Keys::open(file).map_err(usage)?;
     // A usage error is reported now, not to the first session.
-    office::site(office).map_err(usage)?;
-    let mut agent = Listen::new(office, keys, at)?;
+    options::site(options).map_err(usage)?;
+    let mut agent = Listener::new(options, keys, at)?;
     let at = agent.address().context("cannot find the listening address")?;
     output::diagnose(&format!("plumb agent: listening at {at}"));
     Ok(agent.serve()?)
 }
 
-fn on_stdio(office: &Office<'_>) -> Result<(), Failure> {
+fn on_stdio(options: &Options<'_>) -> Result<(), Failure> {
     if io::stdin().is_terminal() {
         return Err(Failure::usage(
             "an agent does not talk to a terminal: `plumb run --peer ssh://HOST` starts one, or listen \
@@ -138,19 +138,19 @@ fn on_stdio(office: &Office<'_>) -> Result<(), Failure> {
         ));
     }
     // The streams of the process, without the library's buffers.
-    let own = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned();
-    let reader = own(&io::stdin()).context("no standard input")?;
-    let writer = own(&io::stdout()).context("no standard output")?;
-    let way = match std::env::var("SSH_CONNECTION") {
-        Ok(connection) => stdio::way_of_ssh(&connection),
-        Err(_) => Way::default(),
+    let duplicate = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned();
+    let reader = duplicate(&io::stdin()).context("no standard input")?;
+    let writer = duplicate(&io::stdout()).context("no standard output")?;
+    let addresses = match std::env::var("SSH_CONNECTION") {
+        Ok(connection) => stdio::ssh_addresses(&connection),
+        Err(_) => Addresses::default(),
     };
-    Ok(stdio::serve(office, reader, writer, way)?)
+    Ok(stdio::serve(options, reader, writer, addresses)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LINE_BYTES_MAX, listen_at, tell};
+    use super::{LINE_BYTES_MAX, listen_at, log};
     use std::io::Read;
     use std::os::fd::AsFd;
 
@@ -160,7 +160,7 @@ mod tests {
         let long = "µ".repeat(LINE_BYTES_MAX);
         // More than a pipe holds.
         for _ in 0..100 {
-            tell(writer.as_fd(), &long);
+            log(writer.as_fd(), &long);
         }
         drop(writer);
         let mut said = String::new();

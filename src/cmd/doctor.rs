@@ -11,7 +11,6 @@ use record::event::Width;
 use record::quantity::render_bytes;
 use report::terminal::wrapped;
 use session::setup::root;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -22,10 +21,6 @@ pub struct Args {
     /// How long to watch for steal, busy CPUs and a shared core
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = time)]
     watch: Duration,
-    /// Check only the interface that leads to this address [default: all that are up]; may be
-    /// repeated
-    #[arg(long, value_name = "ADDRESS")]
-    peer: Vec<IpAddr>,
     /// Judge a recorded machine instead of this one
     #[arg(long, value_name = "DIR", hide = true)]
     host_tree: Option<PathBuf>,
@@ -63,8 +58,6 @@ struct Watched {
     ladder: Vec<Rung>,
     /// What the width probe read on the CPU that would measure, in turns; empty if not tried.
     widths: Vec<Width>,
-    /// Addresses whose interface is checked; empty for all interfaces.
-    peers: Vec<IpAddr>,
     /// The kernel's file systems that are not there.
     unmounted: Vec<&'static str>,
 }
@@ -146,12 +139,6 @@ const CHECKS: &[Check] = &[
         judge: limits::files,
         effect: "fs.* and memory.fault cases that need a disk with counters are skipped, or cannot tell a cache from a disk",
         remedy: "name a directory on a file system of a block device with --dir",
-    },
-    Check {
-        name: "traffic shaping",
-        judge: |host, watched| limits::shaping(host, &watched.peers),
-        effect: "packets wait in the shaper: net.* figures to a peer show the shaper, not the link",
-        remedy: "tc qdisc del dev INTERFACE root, or read the figures as those of the shaper",
     },
     Check {
         name: "memory limit",
@@ -275,11 +262,10 @@ const CHECKS: &[Check] = &[
 pub fn run(args: Args) -> Result<(), Failure> {
     let root = root(args.host_tree.as_deref())?;
     let host = Host::read(&root);
-    let mut watched = match args.host_tree {
+    let watched = match args.host_tree {
         Some(_) => Watched::default(),
         None => watch(&host, &root, args.watch),
     };
-    watched.peers = args.peer;
     let mut text = String::new();
     let mut disturbing = 0;
     for check in CHECKS {
@@ -329,7 +315,6 @@ fn watch(host: &Host, root: &Root, time: Duration) -> Watched {
         widths: choose_cpu(host, &after).map_or_else(Vec::new, |cpu| {
             core::widths(cpu, host.cpu.core_of(cpu).additions(), time)
         }),
-        peers: Vec::new(),
         unmounted: root.unmounted(),
     }
 }

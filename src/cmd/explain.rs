@@ -54,8 +54,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 /// A manual's Markdown as a document: headings, paragraphs and items, without their marks.
 fn laid_out(markdown: &str) -> Document {
-    let mut document =
-        Document { title: String::new(), summary: String::new(), sections: Vec::new() };
+    let mut document = Document::new("", "", Vec::new());
     let mut is_open = false;
     for line in markdown.lines() {
         let line = line.trim().replace('`', "");

@@ -268,10 +268,9 @@ fn predictions(
     is_derived: bool,
 ) -> String {
     let site = setup.site_for(case);
-    let seen = Case { id: case.id.unplaced(), at: case.at.clone() };
     let metrics = experiment.card().metrics.iter().filter(|metric| metric.derived == is_derived);
     let lines = metrics.filter_map(|metric| {
-        let prediction = experiment.predict(&site, None, &seen, metric)?;
+        let prediction = experiment.predict(&site, None, case, metric)?;
         Some(format!("  {} {}: {}\n", case.id, metric.name, stated(&prediction, metric)))
     });
     lines.collect()

@@ -6,7 +6,7 @@ use analysis::figures;
 use analysis::gather::distinct;
 use bench::experiment::{FAR, Role};
 use catalogue::FAMILIES;
-use record::key::{CaseId, PLACEMENT};
+use record::key::CaseId;
 use record::run::Run;
 use report::build::summary::screen as screen_of;
 use report::build::{build, build_among, experiments};
@@ -59,10 +59,8 @@ pub enum Format {
     Terminal,
     /// One HTML page that opens offline
     Html,
-    /// Markdown that fits a comment on a pull request (65,536 characters), and lists what it omits
+    /// Markdown with every table of the page, for a wiki, a repository or a job's summary
     Markdown,
-    /// Markdown without that limit, for a wiki
-    Wiki,
     /// One row per figure, with all fields of the flat result (docs/FORMAT.md)
     Csv,
     /// The flat result: one object per figure (docs/FORMAT.md)
@@ -79,7 +77,7 @@ pub enum Format {
 pub enum Print {
     /// Everything
     Full,
-    /// The results, and the discussion and first plot of each experiment
+    /// The results, and the question and first plot of each experiment
     Short,
 }
 
@@ -109,7 +107,6 @@ pub fn render(run: &Run, format: Format, look: terminal::Look) -> String {
         Format::Terminal => terminal::render(&build(run), look),
         Format::Html => page(run, Print::Full),
         Format::Markdown => markdown::render(&whole(run)),
-        Format::Wiki => markdown::whole(&whole(run)),
         Format::Csv => csv::render(run),
         Format::Json => json::render(run),
         Format::Ndjson => ndjson::render(run),
@@ -212,7 +209,7 @@ pub fn parameters() -> Vec<&'static str> {
     let experiments = FAMILIES.iter().flat_map(|family| family.experiments);
     let params = experiments.flat_map(|experiment| experiment.card().params);
     let of_cases = params.filter(|param| param.role == Role::Case).map(|param| param.name);
-    distinct([FAR, PLACEMENT].into_iter().chain(of_cases))
+    distinct([FAR].into_iter().chain(of_cases))
 }
 
 #[cfg(test)]

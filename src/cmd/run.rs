@@ -12,13 +12,12 @@ use bench::experiment::Preset;
 use catalogue::FAMILIES;
 use clap::ValueEnum as _;
 use indicatif::{ProgressBar, ProgressStyle};
-use record::event::{End, Ending, Options, Outcome, PlannedExperiment};
+use record::event::{End, Ending, Options, PlannedExperiment};
 use record::quantity::render_bytes;
 use record::run::Run;
 use report::build::compare::build;
 use report::terminal;
 use session::child::STOPPING;
-use session::live::OVER_BUDGET;
 use session::machine::{Machine, UNSEEN};
 use session::plan::default_budget;
 use session::resume::{command, resume};
@@ -128,7 +127,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         output::diagnose(&format!("plumb: {Full}; the run ends"));
     }
     remove(work, finished.as_ref().map_or(&[], |finished| &finished.hanging));
-    let run = match finished.map(|finished| finished.run) {
+    let (run, unreached) = match finished.map(|finished| (finished.run, finished.unreached)) {
         Err(error) if session::is_interrupt(&error) => {
             return Err(Failure::Interrupted(interrupted_early(&path, &setup.options, continued)));
         }
@@ -142,7 +141,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 false => error,
             }));
         }
-        run => run?,
+        finished => finished?,
     };
     if let Some(page) = &args.report {
         store::file::write_whole(page, render(&run, Format::Html, output::look()).as_bytes())?;
@@ -157,7 +156,6 @@ pub fn run(args: Args) -> Result<(), Failure> {
         () => screen(&run, &name, false, output::look()) + &beside(&run, &args.choice.selectors),
     };
     output::print(&text)?;
-    let unreached = unreached(&run);
     if unreached > 0 {
         say(format!(
             "the time budget ran out before {unreached} cases had a round; raise it with --budget"
@@ -362,15 +360,6 @@ fn interrupted_early(path: &Path, options: &Options, continued: bool) -> String 
     } else {
         "interrupted before anything was measured; nothing is left behind".to_owned()
     }
-}
-
-/// How many cases the budget ended before their first round.
-fn unreached(run: &Run) -> usize {
-    let is_one = |outcome: &&Outcome| {
-        let reason = outcome.reason.as_deref().unwrap_or_default();
-        outcome.outcome == Ending::Skipped && reason.starts_with(OVER_BUDGET)
-    };
-    run.outcomes.iter().filter(is_one).count()
 }
 
 /// The exit code of a run, with a hint where one helps.

@@ -145,9 +145,6 @@ pub fn history(compared: &[&Run]) -> History {
     let machine = base.machine();
     let is_wanted = |facts: &Facts| {
         let is_alike = facts.profile == base.profile && facts.machine.is_same(&machine);
-        // Runs of another estimator teach nothing of this one's scatter.
-        let estimator = facts.environment.get(ESTIMATOR);
-        let is_alike = is_alike && estimator == Some(&base.estimator().to_string());
         is_alike && !is_compared(facts) && facts.end.is_some() && !facts.is_crosscheck()
     };
     let stored = list(&Store::here(), is_wanted).unwrap_or_else(|error| {
@@ -244,9 +241,6 @@ fn beside(run: &Run) -> Option<Beside> {
     })
 }
 
-/// Name of the estimator in that environment.
-const ESTIMATOR: &str = "format";
-
 /// The environment with what measured, by name.
 fn environment(header: &Header) -> BTreeMap<String, String> {
     let mut all = header.environment.clone();
@@ -254,7 +248,6 @@ fn environment(header: &Header) -> BTreeMap<String, String> {
         ("plumb", header.plumb.clone()),
         ("build", header.build.clone()),
         ("rustc", header.rustc.clone()),
-        (ESTIMATOR, header.estimator().to_string()),
         ("preset", header.options.preset.clone()),
         ("set", header.options.set.join(" ")),
         ("cpus", format!("{:?}", header.cpus)),

@@ -49,7 +49,7 @@ pub fn machines() -> Vec<Machine> {
     let machine = |(name, sheet): (&String, &Sheet)| Machine {
         name: format!("{PREFIX}{name}"),
         source: sheet.source.clone(),
-        values: sheet.figures.iter().map(|figure| (figure.complete_key(), figure.value)).collect(),
+        values: sheet.figures.iter().map(|figure| (figure.key(), figure.value)).collect(),
     };
     SHEETS.iter().map(machine).collect()
 }

@@ -66,7 +66,7 @@ fn mount<'host>(header: &Header, host: &'host Host) -> Option<&'host Mount> {
 /// The machine without what no law reads or what names it. Paths that are left are redacted with
 /// the text.
 fn described(host: Host, mount: Option<Mount>) -> Host {
-    let mut host = Host { identity: Identity::default(), devices: Default::default(), ..host };
+    let mut host = Host { identity: Identity::default(), ..host };
     host.kernel.command_line = None;
     host.kernel.version = None;
     host.block.mounts =

@@ -66,7 +66,7 @@ const SAME: f64 = 0.02;
 
 /// Whether two fits have the same coefficients.
 fn are_same(one: &Fitted, other: &Fitted) -> bool {
-    let is_same = |(name, of): (&String, &f64)| (of / other.of(name)).ln().abs() < SAME;
+    let is_same = |(name, of): (&String, &f64)| (of / other.coefficient(name)).ln().abs() < SAME;
     one.0.keys().eq(other.0.keys()) && one.0.iter().all(is_same)
 }
 
@@ -106,7 +106,7 @@ fn judge(of: &Judged<'_>) -> Option<Judgement> {
     (power != 0.0 && of.figure.value > 0.0).then(|| Judgement {
         experiment,
         metric: metric.name.to_string(),
-        case: of.figure.case.id.unplaced(),
+        case: of.figure.case.id.clone(),
         measured: power * of.figure.value.ln(),
         likely: power * range.likely.ln(),
     })
@@ -263,7 +263,7 @@ struct Seen {
 impl Seen {
     /// Near some coefficients.
     fn near(fitted: &Fitted) -> Seen {
-        let point = TERMS.map(|(term, _)| fitted.of(term).ln());
+        let point = TERMS.map(|(term, _)| fitted.coefficient(term).ln());
         Seen { point, observed: observe(&point) }
     }
 
@@ -342,8 +342,9 @@ fn table(seen: &Seen, fitted: &Fitted) -> String {
             };
             if is_moved {
                 let terms = TERMS.iter().zip(point).zip(&of.slopes);
-                let moved: f64 =
-                    terms.map(|(((term, _), at), slope)| slope * (fitted.of(term).ln() - at)).sum();
+                let moved: f64 = terms
+                    .map(|(((term, _), at), slope)| slope * (fitted.coefficient(term).ln() - at))
+                    .sum();
                 let own = fitted.group(&of.experiment, &of.case, &of.metric, of.is_prior).ln();
                 machines.push(&of.machine);
                 before.push(

@@ -18,7 +18,7 @@ use catalogue::find;
 use host::Host;
 use host::given::FACTS;
 use record::event::{Outcome, Prediction, Trace};
-use record::key::{CaseId, FAR, Key, LOOPBACK, PLACEMENT, Value};
+use record::key::{CaseId, FAR, Key, LOOPBACK, Value};
 use record::metric::Metric;
 use record::unit::Unit;
 use record::view::View;
@@ -221,7 +221,9 @@ fn sheets() -> Vec<(String, String)> {
 impl Sheet {
     /// A sheet from its text. Errors: what is wrong with it, and in which line.
     pub fn read(text: &str) -> Result<Sheet, Refused> {
-        let sheet: Sheet = serde_json::from_slice(text.as_bytes())?;
+        let mut sheet: Sheet = serde_json::from_slice(text.as_bytes())?;
+        // All figures of an older sheet have one placement, which laws do not know.
+        sheet.figures.iter_mut().for_each(|figure| figure.case = figure.case.unplaced());
         let refuse = |(member, nth), why| {
             let lines = text.lines().enumerate();
             let mut named = lines.flat_map(|(at, line)| line.matches(member).map(move |_| at + 1));
@@ -273,13 +275,6 @@ impl Figure {
         Key::new(&self.experiment, &self.case, &self.metric)
     }
 
-    /// Its key as a run has it, which is complete.
-    pub fn complete_key(&self) -> Key {
-        let mut key = self.key();
-        key.case.complete(&key.experiment);
-        key
-    }
-
     /// One of the texts that a report's figure has.
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.at.get(name).and_then(Value::text)
@@ -318,10 +313,7 @@ impl Figure {
         if metric.unit != unit {
             return Err(format!("{key} is in {}, not in {unit}", metric.unit));
         }
-        let is_known = |name: &str| {
-            let mut params = experiment.card().params.iter();
-            name == PLACEMENT || params.any(|param| param.name == name)
-        };
+        let is_known = |name: &str| experiment.card().params.iter().any(|param| param.name == name);
         let (is_reported, is_another) = (!self.table.is_empty(), self.nearest().is_some());
         if let Some((name, _)) = self.case.0.iter().find(|(name, _)| !is_another && !is_known(name))
         {

@@ -14,7 +14,7 @@ use host::Root;
 use laws::cpu::core;
 use record::case::Case;
 use record::event::{Prediction, Range};
-use record::key::{CaseId, FAR, Key, PLACEMENT, Value};
+use record::key::{CaseId, FAR, Key};
 use record::metric::Metric;
 use record::order::{Gather, InOrder};
 use record::quantity::render;
@@ -44,9 +44,8 @@ pub(super) struct Machine {
     pub(super) model: String,
     pub(super) site: Site,
     figures: Vec<Measured>,
-    /// What figures are predicted from, by their experiment and placement: those of all other
-    /// experiments.
-    seen: OnceLock<BTreeMap<(&'static str, Option<Value>), Known>>,
+    /// What figures are predicted from, by their experiment: those of all other experiments.
+    seen: OnceLock<BTreeMap<&'static str, Known>>,
 }
 
 fn machine(name: String, site: Site, figures: Vec<Measured>) -> Machine {
@@ -127,18 +126,11 @@ impl Measured {
         Key::new(self.experiment.card().id, &self.case.id, &self.metric.name)
     }
 
-    /// Its experiment and placement, which decide what it may be predicted from.
-    fn seen_from(&self) -> (&'static str, Option<Value>) {
-        (self.experiment.card().id, self.case.id.get(PLACEMENT).cloned())
-    }
-
     /// What the law says here, as wide as the law makes it, from the description or from figures
     /// that it sees; none where figures add nothing.
     fn predict<'a>(&'a self, machine: &'a Machine, seen: Option<&Known>) -> Option<Judged<'a>> {
         let site = machine.site.toward(self.case.id.text(FAR).unwrap_or_default());
-        let site = site.placed(&self.case).unwrap_or(site);
-        let case = Case { id: self.case.id.unplaced(), at: self.case.at.clone() };
-        let found = self.experiment.unscaled(&site, seen, &case, self.metric)?;
+        let found = self.experiment.unscaled(&site, seen, &self.case, self.metric)?;
         let Prediction { range, otherwise, .. } = found;
         Some(Judged { machine, figure: self, is_derived: seen.is_some(), range, otherwise })
     }
@@ -156,22 +148,21 @@ pub(super) fn priors(machine: &Machine, is_asked: fn(&str) -> bool) -> Vec<Judge
 /// The same from the figures of the other experiments, where these say anything.
 pub(super) fn derived<'a>(machine: &'a Machine, is_asked: fn(&str) -> bool) -> Vec<Judged<'a>> {
     let seen = machine.seen.get_or_init(|| seen(&machine.figures));
-    let judged = |figure: &'a Measured| figure.predict(machine, Some(&seen[&figure.seen_from()]));
+    let judged =
+        |figure: &'a Measured| figure.predict(machine, Some(&seen[figure.experiment.card().id]));
     let all = machine.figures.iter().filter(|of| is_asked(of.experiment.card().id));
     all.filter_map(judged).collect()
 }
 
 /// What each figure may be predicted from.
-fn seen(figures: &[Measured]) -> BTreeMap<(&'static str, Option<Value>), Known> {
+fn seen(figures: &[Measured]) -> BTreeMap<&'static str, Known> {
     let mut all = BTreeMap::new();
     for figure in figures {
-        let from = figure.seen_from();
-        let id = from.0;
-        all.entry(from).or_insert_with_key(|(_, place)| {
+        all.entry(figure.experiment.card().id).or_insert_with_key(|id| {
             let mut known = Known::default();
-            let others = figures.iter().filter(|of| of.experiment.card().id != id);
+            let others = figures.iter().filter(|of| of.experiment.card().id != *id);
             others.for_each(|of| known.insert(of.key(), of.value));
-            known.seen_from(place.as_ref())
+            known
         });
     }
     all

@@ -22,7 +22,7 @@ fn every_sheet_of_the_repository_is_a_machine_to_compare_with() {
     }
 }
 
-const RECORD: &str = "format-3.jsonl";
+const RECORD: &str = "quick.jsonl.gz";
 
 #[test]
 fn a_sheet_has_the_figures_of_its_run() {
@@ -57,7 +57,7 @@ fn a_sheet_names_no_machine_and_no_user() {
     header.host["identity"]["parts"] = vec!["machine-id=85eb4e1f756c57b5"].into();
     header.host["identity"]["hash"] = "57793bb746d4b902".into();
     header.host["net"]["interfaces"][0]["name"] = "enx525400123456".into();
-    header.host["limits"]["throttling_files"] = vec!["sys/fs/cgroup/alice/cpu.stat"].into();
+    header.host["limits"]["memory_stat_file"] = "sys/fs/cgroup/alice/memory.stat".into();
     header.host["block"]["mounts"] = serde_json::json!([
         {"fs": "ext4", "number": "254:1", "options": "rw", "source": "/dev/vda1", "target": "/"},
         {"fs": "nfs4", "number": "0:40", "options": "rw,addr=10.0.0.7", "source": "10.0.0.7:/home/alice",
@@ -76,7 +76,7 @@ fn a_sheet_names_no_machine_and_no_user() {
 
 #[test]
 fn figures_of_files_need_a_known_file_system() {
-    let mut run = stored("format-1.jsonl");
+    let mut run = stored("unprobed.jsonl.gz");
     run.header.host["net"] = serde_json::json!({"interfaces": []});
     let has = |run: &Run| {
         let (text, lacks_files) = export::text(run).expect("it can be made");

@@ -1,7 +1,5 @@
-//! A relay between a session and its agent that the test controls: it keeps what the session said,
-//! and cuts the connections.
+//! A relay between a session and its agent, whose connections the test cuts.
 
-use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -9,72 +7,54 @@ use std::thread;
 /// A relay. It goes on until the test ends.
 pub struct Relay {
     pub address: SocketAddr,
-    seen: Arc<Mutex<Seen>>,
+    connections: Arc<Mutex<Connections>>,
 }
 
-/// What came through.
 #[derive(Default)]
-struct Seen {
-    /// Both ends of all connections.
+struct Connections {
+    /// How many there were.
+    count: usize,
+    /// Both ends of those that were not cut.
     streams: Vec<TcpStream>,
-    /// What the session of each said.
-    said: Vec<Vec<u8>>,
 }
 
 impl Relay {
     pub fn to(agent: SocketAddr) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Arc::new(Mutex::new(Seen::default()));
-        let relay = Relay { address, seen: Arc::clone(&seen) };
+        let relay = Relay { address, connections: Arc::default() };
+        let connections = Arc::clone(&relay.connections);
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let Ok(far) = TcpStream::connect(agent) else { continue };
-                let number = {
-                    let mut seen = seen.lock().unwrap();
-                    seen.streams.extend([&near, &far].map(|end| end.try_clone().unwrap()));
-                    seen.said.push(Vec::new());
-                    seen.said.len() - 1
-                };
-                let (from, to) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-                let of_session = Arc::clone(&seen);
-                thread::spawn(move || {
-                    pump(from, to, |bytes| {
-                        of_session.lock().unwrap().said[number].extend_from_slice(bytes);
-                    });
-                });
-                thread::spawn(move || pump(far, near, |_| {}));
+                let [near_copy, far_copy] = [&near, &far].map(|end| end.try_clone().unwrap());
+                let ends = [&near, &far].map(|end| end.try_clone().unwrap());
+                let mut connections = connections.lock().unwrap();
+                connections.count += 1;
+                connections.streams.extend(ends);
+                thread::spawn(move || copy(near_copy, far_copy));
+                thread::spawn(move || copy(far, near));
             }
         });
         relay
     }
 
-    /// Cuts all connections that there are.
+    /// Cuts all connections.
     pub fn cut(&self) {
-        for stream in self.seen.lock().unwrap().streams.drain(..) {
+        for stream in self.connections.lock().unwrap().streams.drain(..) {
             // It may be over.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// What the session of the first connection said.
-    pub fn first_said(&self) -> Vec<u8> {
-        self.seen.lock().unwrap().said[0].clone()
-    }
-
     /// Connections so far.
     pub fn count(&self) -> usize {
-        self.seen.lock().unwrap().said.len()
+        self.connections.lock().unwrap().count
     }
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, mut keep: impl FnMut(&[u8])) {
-    let mut bytes = [0; 4096];
-    while let Ok(read @ 1..) = from.read(&mut bytes) {
-        keep(&bytes[..read]);
-        if to.write_all(&bytes[..read]).is_err() {
-            break;
-        }
-    }
+fn copy(mut from: TcpStream, mut to: TcpStream) {
+    // Either end may be cut.
+    let _ = std::io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Write);
 }

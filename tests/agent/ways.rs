@@ -3,7 +3,6 @@
 use crate::lab::{ECHO, Lab, is_measuring, is_there, offspring, rounds, wait_for};
 use crate::plumb::prelude::*;
 use crate::ssh::Sshd;
-use metal::icmp::{Access, is_granted};
 use std::collections::BTreeSet;
 
 fn failed(answer: &Ended, words: &str) {
@@ -47,41 +46,6 @@ fn a_command_that_starts_one() {
     for round in of(&events, "round") {
         assert!(round["environment"]["far_involuntary_switches"].is_number(), "{round}");
     }
-}
-
-/// An agent whose words are altered on their way, as one that lies would say them.
-fn lying(altered: &str) -> String {
-    let binary = PLUMB;
-    format!(
-        "exec:'{binary}' agent --data 127.0.0.1 | perl -e '$| = 1; while (sysread(STDIN, $said, 1 << 20)) \
-         {{ $said =~ {altered}; print $said }}'"
-    )
-}
-
-/// Echoes go to who has not asked for them.
-#[test]
-fn an_agent_that_tells_of_an_address_where_it_is_not() {
-    let may_ping = [Access::Datagram, Access::Raw].iter().any(|access| is_granted(*access, false));
-    if !may_ping {
-        return skips::test("icmp");
-    }
-    let lab = Lab::new();
-    let run = |peer: &str| {
-        let what = ["run", "net.ping:far=peer", "--preset", "rehearsal"];
-        lab.plumb(&[&what[..], &["--peer", peer]].concat())
-    };
-    let honest = run(&lying("s/x/x/"));
-    assert_eq!(honest.code, Some(0), "{honest:?}");
-    assert!(rounds(&lab.events()).0 >= 1, "{honest:?}");
-    let elsewhere = run(&lying(r#"s/"address":"127\.0\.0\.1"/"address":"127.0.0.9"/"#));
-    assert_eq!(elsewhere.code, Some(3), "{elsewhere:?}");
-    let (ok, void) = rounds(&lab.events());
-    assert!(ok == 0 && !void.is_empty(), "{void:?}");
-    let is_told = |reason: &String| reason.contains("its address is 127.0.0.9");
-    assert!(void.iter().all(is_told), "{void:?}");
-    // One of another host, that says that it is to be reached where only this one is.
-    let here = run(&lying(r#"s/("identity":\{"hash":")[0-9a-f]{16}/${1}0123456789abcdef/"#));
-    failed(&here, "an address of its host that this host can reach");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! `plumb agent` at the command line: keys, what cannot be meant, and its end. What sessions and
-//! strangers do to it is in tests/agent.
+//! other clients do to it is in tests/agent.
 
 use crate::plumb::prelude::*;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -63,15 +63,23 @@ fn what_cannot_be_meant_is_told_with_what_to_type() {
     assert!(!here.path("other").exists());
 }
 
+/// What authenticates the session started the agent; its frames have limits all the same.
 #[test]
-fn what_speaks_otherwise_on_standard_input_is_told_so() {
+fn what_speaks_otherwise_on_standard_input_is_refused() {
     let here = Here::new();
-    let mut command = here.command(&["agent"]);
-    let mut agent = command.stdin(Stdio::piped()).spawn().unwrap();
-    let mut said = agent.stdin.take().unwrap();
-    said.write_all(b"Welcome to this host\n").unwrap();
-    let answer = ended_with(3, agent);
-    assert!(answer.err.contains("Welcome"), "{answer:?}");
+    let hello = session::agent::handshake::hello(session::agent::handshake::Role::Session);
+    for (bytes, words) in [
+        (b"Welcome to this host\n".to_vec(), "Welcome"),
+        ([&hello[..], &[255, 255, 255, 127]].concat(), "exceeds the limit"),
+        ([&hello[..], &[4, 0, 0, 0], b"nope"].concat(), "cannot parse a message"),
+        ([&hello[..], &[4, 0, 0]].concat(), "closed"),
+    ] {
+        let mut command = here.command(&["agent"]);
+        let mut agent = command.stdin(Stdio::piped()).spawn().unwrap();
+        agent.stdin.take().unwrap().write_all(&bytes).unwrap();
+        let answer = ended_with(3, agent);
+        assert!(answer.err.contains(words), "no `{words}`: {answer:?}");
+    }
 }
 
 #[test]
@@ -80,10 +88,9 @@ fn a_signal_ends_it_cleanly_whatever_it_waits_for() {
         let here = Here::new();
         let (agent, at) = listening(&here);
         // Some are in the handshake.
-        let strangers: Vec<TcpStream> =
-            (0..held).map(|_| TcpStream::connect(&at).unwrap()).collect();
-        for mut stranger in &strangers {
-            stranger.write_all(b"PLUMBS").unwrap();
+        let clients: Vec<TcpStream> = (0..held).map(|_| TcpStream::connect(&at).unwrap()).collect();
+        for mut client in &clients {
+            client.write_all(b"PLUMBS").unwrap();
         }
         signal(name, agent.id());
         ended_with(0, agent);

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 const ROOM_KIB: u32 = 768 << 10;
 
 /// Every kind of rendering.
-const FORMATS: [&str; 7] = ["terminal", "html", "markdown", "wiki", "csv", "json", "openmetrics"];
+const FORMATS: [&str; 6] = ["terminal", "html", "markdown", "csv", "json", "openmetrics"];
 
 /// One experiment of a real run with other cases, views and an own metric, one sample each.
 struct Blown {
@@ -91,15 +91,15 @@ fn what_a_report_leaves_out_of_a_large_one_it_says() {
         let events = blown.record(&cases(number), true);
         for format in FORMATS {
             // Those that are a row for each figure are alike, whatever the views.
-            let is_document = ["terminal", "html", "markdown", "wiki"].contains(&format);
+            let is_document = ["terminal", "html", "markdown"].contains(&format);
             if (number != 1500 && !is_document)
-                || (number > 1500 && !["html", "wiki"].contains(&format))
+                || (number > 1500 && !["html", "markdown"].contains(&format))
             {
                 continue;
             }
             let answer = report(&here, &events, format);
             assert_eq!(answer.code, Some(0), "{sentence}: {format}: {}", answer.err);
-            if ["html", "wiki"].contains(&format) {
+            if ["html", "markdown"].contains(&format) {
                 assert!(answer.out.contains(sentence), "{sentence}: {format}");
             }
         }

@@ -52,28 +52,6 @@ fn on_one_cpu_everything_runs_and_other_pairs_are_skipped_with_a_reason() {
 }
 
 #[test]
-fn threads_of_every_kind_are_measured_on_every_pair() {
-    let here = Here::new();
-    let sets =
-        ["pair=auto", "stack=cached,fresh,bare", "count=1,100", "alive=1,50", "work=none,stress"]
-            .map(|set| format!("--set os.thread.{set}"));
-    let events = here.measure(&format!("os.thread --preset rehearsal {}", sets.join(" ")));
-    let mut companies = 0;
-    for outcome in outcomes(&events) {
-        assert_eq!(outcome["outcome"], "measured", "{outcome}");
-        let case = &outcome["case"];
-        companies += usize::from(!case["count"].is_null() || !case["alive"].is_null());
-    }
-    assert_eq!(companies, 2 + 3);
-    for samples in of(&events, "samples") {
-        if samples["case"]["pair"] != "same" {
-            let bound = &samples["quantities"]["clock_offset_bound_ns"];
-            assert!(bound.as_f64().is_some(), "{samples}");
-        }
-    }
-}
-
-#[test]
 fn a_worker_killed_among_its_threads_costs_its_rounds_and_leaves_nobody() {
     let here = Here::new();
     let line =

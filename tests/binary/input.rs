@@ -57,6 +57,9 @@ fn options() {
         (&set("selftest.pulse.duration=99h"), &["out of range"]),
         (&set("os.timer.delay=1ms"), &["os.timer", "not selected", "plumb run os.timer"]),
         (&set("selftest.pulse.duration=soon"), &["20s"]),
+        (&["run", "noise", "--set", "noise.activity.attribution=all"], &["tracepoints"]),
+        (&["run", "noise", "--set", "noise.activity.cpu=fast"], &["quietest"]),
+        (&["run", "noise", "--set", "noise.activity.duration=0"], &["duration"]),
         (&set("selftest.pulse.duration=1s,2s"), &["takes one"]),
         (&set("host.cpu.speed=4GHz"), &["host.cpu.speed", "host.cpu.max_hz"]),
         (&set("host.cpu.max_hz=fast"), &["4.2GHz"]),
@@ -222,7 +225,8 @@ fn what_is_no_record_is_named_and_kept() {
         (b"\x1f\x8b\x08\x00", "packed by gzip"),
         (b"\x1f\x8b\n\x00", "packed by gzip"),
         (newer.as_bytes(), "newer plumb"),
-        (b"{\"event\":\"header\",\"format\":1,\"run\":7}\n", "line 1 is corrupt"),
+        (b"{\"event\":\"header\",\"format\":5,\"run\":7}\n", "line 1 is corrupt"),
+        (b"{\"event\":\"header\",\"format\":1,\"run\":7}\n", "of a development version"),
     ] {
         fs::write(here.path("it.jsonl"), contents).unwrap();
         let answer = here.ends(2, &["run", "--resume", "it.jsonl"]);

@@ -16,14 +16,13 @@ mod input;
 mod limits;
 mod memory;
 mod networks;
-mod noise;
 mod odd;
 mod output;
 #[expect(dead_code, reason = "the other crates' tests use the rest")]
 #[path = "../harness/plumb.rs"]
 mod plumb;
 mod process;
-mod read;
+mod quota;
 #[expect(dead_code, reason = "the browser's tests use all of it")]
 #[path = "../harness/records.rs"]
 mod records;
@@ -31,9 +30,7 @@ mod reports;
 mod resume;
 mod rounds;
 mod runs;
-mod schedule;
 mod shipped;
 mod store;
 mod team;
 mod versions;
-mod wakeup;

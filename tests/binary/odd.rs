@@ -1,40 +1,14 @@
-//! Reports of odd runs: whole, right, and safe where they are read next.
+//! Hostile texts of records, files and arguments on a terminal. (Odd and hostile records in each format:
+//! crates/report/src/tests/odd.rs.)
 
 use crate::plumb::prelude::*;
-use crate::records::{self, FOREIGN, HOSTILE};
+use crate::records::{self, HOSTILE};
 
 /// A real run of a few experiments, one round of the least: lines, bars, spans, derived figures, a
 /// skip.
 fn real() -> Vec<Value> {
     let selected = "cpu.call cpu.core_to_core noise.activity memory.mlp memory.numa os.syscall";
     recorded(&format!("{selected} --preset rehearsal")).lines().map(event).collect()
-}
-
-/// (Each kind of odd run in each format by itself: crates/report/src/tests/odd.rs.)
-#[test]
-fn an_odd_run_says_what_it_is_in_every_format() {
-    let reason = format!("died of signal 11 in {FOREIGN}");
-    let events = records::failed_family(real(), "os", &reason);
-    let here = Here::new();
-    fs::write(here.path("run.jsonl"), lines(&events)).unwrap();
-    let report = |format| here.ends(0, &["report", "run.jsonl", "--format", format]);
-    for format in ["terminal", "markdown", "html"] {
-        let text = report(format).out;
-        assert!(text.contains("signal 11"), "{format}: {text}");
-        assert!(text.contains("größe-Ωμέγα-主机-מחשב"), "{format}");
-    }
-    assert!(report("openmetrics").out.ends_with("# EOF\n"));
-    // The flat result's figures and the rows of the CSV are as many.
-    let result = report("json").json();
-    let figures = result["figures"].as_array().unwrap();
-    let csv = report("csv").out;
-    let rows: Result<Vec<_>, _> = csv::Reader::from_reader(csv.as_bytes()).into_records().collect();
-    assert_eq!(rows.expect("whole rows").len(), figures.len());
-    assert!(csv.contains("signal 11") && result.to_string().contains("signal 11"));
-    let (of_os, others): (Vec<&Value>, Vec<&Value>) =
-        figures.iter().partition(|figure| figure["experiment"] == "os.syscall");
-    assert!(!of_os.is_empty() && of_os.iter().all(|figure| figure["value"].is_null()));
-    assert!(others.iter().any(|figure| figure["value"].is_number()));
 }
 
 /// A text that a terminal shows and does nothing else with.

@@ -67,23 +67,6 @@ fn a_page_is_not_written_through_links_of_others() {
     assert!(fs::read_to_string(here.path("public/page.html")).unwrap().starts_with("<!DOCTYPE"));
 }
 
-/// shared/lab/abuse/same_second.sh
-#[test]
-fn runs_that_begin_in_one_second_have_names_of_their_own() {
-    let here = Here::new();
-    let runs: Vec<_> = (0..8).map(|_| here.command(&REHEARSAL).spawn().unwrap()).collect();
-    for run in runs {
-        assert_eq!(answer(run.wait_with_output().unwrap()).code, Some(0));
-    }
-    assert_eq!(here.records().len(), 8);
-    for record in here.records() {
-        let events = events(&record);
-        assert_eq!(end(&events), "complete");
-        let name = record.file_stem().unwrap().to_str().unwrap();
-        assert_eq!(events[0]["run"], name, "the header has the name too");
-    }
-}
-
 /// shared/lab/abuse/shared_store.sh: one store of two hosts; the other one is this one under another
 /// name, without the first one's disk.
 #[test]
@@ -208,16 +191,6 @@ fn files_have_modes_of_their_own() {
         let facts = here.path(path).metadata().unwrap();
         assert_eq!(facts.mode() & 0o7777, mode, "{path}");
     }
-}
-
-#[test]
-fn a_store_that_vanishes_in_mid_run_is_an_error() {
-    let here = Here::new();
-    let run = here.command(&["run", "selftest", "--preset", "quick"]).spawn().unwrap();
-    here.wait_for(|event| event["event"] == "round");
-    fs::remove_dir_all(here.path("store")).unwrap();
-    let ended = ended_with(3, run);
-    assert!(ended.err.contains("was removed"), "{ended:?}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What this plumb reads: a record of every format, reported, compared and exported; a newer one is
-//! refused by its number, with the way out. docs/FORMAT.md names the versions that are in use.
+//! What this plumb reads: a record of every released format, reported, compared and exported; another
+//! one is refused by its number, with the way out. docs/FORMAT.md names the versions that are in use.
 
 use crate::plumb::prelude::*;
 use flate2::read::GzDecoder;
@@ -36,8 +36,8 @@ fn of_format(text: &str, format: u32) -> String {
 }
 
 #[test]
-fn a_record_of_every_format_is_reported_compared_and_exported() {
-    for format in 1..=record::FORMAT {
+fn a_record_of_every_released_format_is_reported_compared_and_exported() {
+    for format in record::FIRST_FORMAT..=record::FORMAT {
         let here = Here::new();
         let text = kept(&format!("format-{format}.jsonl"));
         let header: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -70,9 +70,13 @@ fn a_sweep_of_every_format_is_exported() {
 }
 
 #[test]
-fn a_newer_format_is_refused_with_the_way_out() {
+fn other_formats_are_refused_with_the_way_out() {
     let here = Here::new();
-    let newer = record::FORMAT + 1;
+    let (newer, unreleased) = (record::FORMAT + 1, record::FIRST_FORMAT - 1);
+    fs::write(here.path("run.jsonl"), of_format(&kept("format-5.jsonl"), unreleased)).unwrap();
+    let refused = here.ends(2, &["report", "run.jsonl"]);
+    let said = format!("its format is {unreleased}, of a development version of plumb");
+    assert!(refused.err.contains(&said) && refused.err.contains("measure again"), "{refused:?}");
     fs::write(here.path("run.jsonl"), of_format(&kept("format-5.jsonl"), newer)).unwrap();
     let commands: [&[&str]; 5] = [
         &["report", "run.jsonl"],

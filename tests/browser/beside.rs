@@ -1,7 +1,6 @@
-//! The page of a comparison: both runs in every plot, what changed before the rest, and as safe.
+//! The page of a comparison: both runs in every plot, what changed before the rest.
 
-use crate::pages::{Page, some};
-use crate::records::{self, HOSTILE};
+use crate::pages::Page;
 use crate::tab::fits_a_phone;
 
 #[test]
@@ -46,13 +45,4 @@ fn a_comparison_draws_both_runs_in_one_plot_and_is_read_like_a_report() {
     );
     // On a phone it scrolls down only.
     fits_a_phone(&Page::of_comparison().file());
-}
-
-#[test]
-fn a_comparison_of_hostile_texts_is_safe() {
-    let base = some();
-    let new = records::appended(base.clone(), HOSTILE);
-    let tab = Page::comparing(&base, new).drawn();
-    crate::odd::nothing_is_planted(&tab);
-    tab.is_quiet();
 }

@@ -1,9 +1,8 @@
-//! The section on other tools: its tables and plot, on a desk and on a phone, and as safe.
+//! The section on other tools: its tables and plot, on a desk and on a phone.
 
 use crate::pages::{Page, some};
-use crate::records::{self, HOSTILE};
+use crate::records;
 use crate::tab::fits_a_phone;
-use serde_json::Value;
 
 /// A run that had a crosscheck added, and a crosscheck's own record.
 fn pages() -> [Page; 2] {
@@ -56,25 +55,4 @@ fn what_stands_beside_other_tools_is_read_and_drawn() {
         assert!(findings.contains("perf pipe"), "{findings}");
         fits_a_phone(&page.file());
     }
-}
-
-#[test]
-fn hostile_texts_of_other_tools_stay_texts() {
-    fn planted(key: &str, value: &mut Value) {
-        match value {
-            Value::String(text) if !["event", "goal", "outcome", "unit"].contains(&key) => {
-                text.push_str(HOSTILE);
-            }
-            Value::Array(all) => all.iter_mut().for_each(|one| planted(key, one)),
-            Value::Object(all) => all.iter_mut().for_each(|(key, one)| planted(key, one)),
-            _ => {}
-        }
-    }
-    let mut events = records::crosscheck();
-    events.iter_mut().for_each(|event| planted("", event));
-    let mut run = some();
-    run.extend(events);
-    let tab = Page::new(run).drawn();
-    crate::odd::nothing_is_planted(&tab);
-    tab.is_quiet();
 }

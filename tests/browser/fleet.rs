@@ -1,8 +1,6 @@
-//! The page of a sweep: the heat map and the matrix of pairs, on a desk and on a phone, and as safe.
+//! The page of a sweep: the heat map and the matrix of pairs, on a desk and on a phone.
 
-use crate::odd::nothing_is_planted;
 use crate::plumb::prelude::*;
-use crate::records::HOSTILE;
 use crate::tab::{Look, Tab, fits_a_phone};
 use fleet::fixture::Fleet;
 
@@ -43,16 +41,6 @@ fn slow_nodes_and_links_are_seen_at_once() {
         tab.get("document.querySelector('#nodes .js-plotly-plot').layout.yaxis.ticktext.length");
     assert_eq!(names, 15);
     fits_a_phone(&page);
-}
-
-#[test]
-fn hostile_texts_of_nodes_stay_texts() {
-    let here = Here::new();
-    let names = (0..24).map(|rank| (rank, HOSTILE)).collect();
-    let page = page(&here, &Fleet { names, kernel: HOSTILE, ..Fleet::planted() });
-    let tab = Tab::drawn(&page, Look::DESK);
-    nothing_is_planted(&tab);
-    tab.is_quiet();
 }
 
 #[test]

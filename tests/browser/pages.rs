@@ -70,12 +70,6 @@ impl Page {
         Page { here, events: new }
     }
 
-    /// The page of a real run of few.
-    pub fn of_run(selectors: &[&str]) -> Page {
-        let here = Here::new();
-        Page::new(here.measure(&[selectors, &["--preset", "rehearsal"]].concat()))
-    }
-
     /// The page of a record with these lines.
     pub fn new(events: Vec<Value>) -> Page {
         let here = Here::new();

@@ -13,7 +13,6 @@ mod guest;
 mod namespace;
 mod nfs;
 mod nodes;
-mod placed;
 #[expect(dead_code, reason = "the other crates' tests use the rest")]
 #[path = "../harness/plumb.rs"]
 mod plumb;
@@ -92,15 +91,4 @@ impl Drop for Served {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The CPU that takes what a machine's only card receives, from `/proc/interrupts` and the lines'
-/// CPUs.
-fn taker(told: &str) -> usize {
-    let row = told.lines().find(|line| line.ends_with("virtio0") || line.contains("-input.0"));
-    let row = row.unwrap_or_else(|| panic!("no line for what is received:\n{told}"));
-    let line = row.split(':').next().unwrap().trim();
-    let file = format!("/proc/irq/{line}/effective_affinity_list ");
-    let cpu = told.lines().find_map(|line| line.strip_prefix(&file));
-    cpu.unwrap().trim().parse().unwrap()
 }

@@ -21,10 +21,6 @@ pub fn commands(sign: char) -> bool {
     turns || (sign.is_control() && sign != '\n')
 }
 
-/// Names that are not of ASCII: right to left, beyond the basic plane, and joined from several
-/// characters.
-pub const FOREIGN: &str = "größe-Ωμέγα-主机-מחשב-🧪👩‍🔬-e\u{301}";
-
 type Events = Vec<Value>;
 
 fn of_kind<'run>(events: &'run mut [Value], kind: &str) -> impl Iterator<Item = &'run mut Value> {
@@ -54,41 +50,6 @@ fn about(event: &Value) -> Option<&str> {
 pub fn only(mut events: Events, fits: impl Fn(&str) -> bool) -> Events {
     experiments(&mut events).retain(|planned| fits(planned["id"].as_str().unwrap_or_default()));
     events.retain(|event| about(event).is_none_or(&fits));
-    events
-}
-
-/// Nothing could be measured: each experiment says why.
-pub fn everything_skipped(mut events: Events) -> Events {
-    let mut outcomes = Vec::new();
-    for planned in experiments(&mut events) {
-        let reason = format!("no {} here", planned["id"].as_str().unwrap_or_default());
-        planned["series"] = json!([]);
-        planned["derived"] = json!([]);
-        planned["skipped"] = json!({"reason": reason, "needed": "another machine"});
-        outcomes.push(json!({"event": "outcome", "experiment": planned["id"], "case": null,
-            "outcome": "skipped", "reason": reason}));
-    }
-    let footer = events.pop();
-    events
-        .retain(|event| ["header", "plan"].contains(&event["event"].as_str().unwrap_or_default()));
-    events.extend(outcomes);
-    events.extend(footer);
-    events
-}
-
-/// Every case of a family failed, for this reason.
-pub fn failed_family(mut events: Events, family: &str, reason: &str) -> Events {
-    let is_of = |event: &Value| about(event).is_some_and(|id| id.split('.').next() == Some(family));
-    events.retain(|event| {
-        let kept = ["header", "plan", "prediction", "outcome", "footer", "segment"];
-        !is_of(event) || kept.contains(&event["event"].as_str().unwrap_or_default())
-    });
-    for event in of_kind(&mut events, "outcome") {
-        if is_of(event) && event["outcome"] == "measured" {
-            event["outcome"] = json!("failed");
-            event["reason"] = json!(reason);
-        }
-    }
     events
 }
 

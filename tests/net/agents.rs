@@ -74,8 +74,8 @@ fn key(lab: &Lab, end: End) -> String {
 }
 
 impl Lab {
-    /// Starts a run of an experiment with these settings at the near end, against the far end at
-    /// this URL.
+    /// Starts a run of an experiment with these settings (and facts, `host.NAME=VALUE`) at the near
+    /// end, against the far end at this URL.
     pub fn start_run(&self, experiment: &str, url: &str, settings: &str) -> Program {
         let key = key(self, End::Near);
         let selector = format!("{experiment}:far=peer");
@@ -83,8 +83,11 @@ impl Lab {
         if url.starts_with("tcp:") {
             line.extend(["--key-file", &key]);
         }
-        let sets: Vec<String> =
-            settings.words().iter().map(|set| format!("{experiment}.{set}")).collect();
+        let named = |set: &&str| match set.starts_with("host.") {
+            true => (*set).to_owned(),
+            false => format!("{experiment}.{set}"),
+        };
+        let sets: Vec<String> = settings.words().iter().map(named).collect();
         line.extend(sets.iter().flat_map(|set| ["--set", set]));
         self.start(End::Near, PLUMB, &line)
     }

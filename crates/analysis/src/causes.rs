@@ -226,9 +226,9 @@ mod tests {
             (of(Scope::BeyondTlb), "memory.latency", level("L1"), None, false),
             (of(Scope::BeyondTlb), "memory.latency", level("L2"), None, false),
             (of(Scope::BeyondTlb), "memory.latency", level("DRAM"), None, true),
-            (of(Scope::BeyondTlb), "fs.io", CaseId::new().with("placement", "free"), None, false),
+            (of(Scope::BeyondTlb), "fs.io", CaseId::new(), None, false),
             (of(Scope::Device), "memory.fault", CaseId::new().with("fault", "huge"), None, false),
-            (of(Scope::Device), "fs.io", CaseId::new().with("placement", "free"), None, true),
+            (of(Scope::Device), "fs.io", CaseId::new(), None, true),
         ] {
             let cause = cause.expect("is in the table");
             let figure = figure(id, case, condition);

@@ -131,7 +131,7 @@ impl Distribution {
     /// Mean, deviation and extremes of the samples that ended; `None` without any.
     pub fn summary(&self) -> Option<Summary> {
         if self.merged.is_empty() {
-            let moments = Moments::of(&self.listed);
+            let moments = Moments::from_values(&self.listed);
             return Some(Summary {
                 mean: moments.mean()?,
                 stddev: moments.stddev(),

@@ -62,8 +62,6 @@ pub struct Figure {
     pub rounds: Vec<RoundPoint>,
     /// Caveats.
     pub notes: Notes,
-    /// Those of them that the experiment itself wrote.
-    pub told: Notes,
 }
 
 /// Whether an estimate uses only samples with an exclusive core (METHOD §2a).
@@ -253,7 +251,6 @@ impl Figure {
             stats: None,
             rounds: Vec::new(),
             notes: Notes::default(),
-            told: Notes::default(),
         }
     }
 
@@ -320,6 +317,12 @@ impl Figure {
     /// The range to show first, where it says something.
     pub fn shown_range(&self) -> Option<Range> {
         self.shown_prediction()?.prediction.says(self.unit())
+    }
+
+    /// The value over the best guess; `None` where either is not positive.
+    pub fn ratio(&self) -> Option<f64> {
+        let (value, likely) = (self.value?, self.shown_range()?.likely);
+        (value > 0.0 && likely > 0.0).then(|| value / likely)
     }
 
     /// Its prediction of a kind.

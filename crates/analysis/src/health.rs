@@ -68,7 +68,7 @@ pub(super) fn seen(run: &Run) -> Seen {
         samples.visit == 0 && !waited.contains(&(samples.series.as_str(), samples.round))
     });
     let readings = first.flat_map(|samples| samples.width.iter().copied());
-    run.width_level(last).map_or_else(Seen::default, |level| Seen::of(readings, level))
+    run.width_level(last).map_or_else(Seen::default, |level| Seen::from_readings(readings, level))
 }
 
 /// What disturbed some rounds, the most frequent first, with the number of rounds.

@@ -1,5 +1,4 @@
-//! Limits that somebody set, near which a figure lies: of the control group for a disk, and a
-//! shaper of what an end of a connection sends. By numbers alone.
+//! Limits of a control group for a disk, near which a figure lies. By numbers alone.
 
 use super::figure::Figure;
 use record::quantity::render_bytes;
@@ -8,10 +7,6 @@ use serde_json::Value;
 
 /// How far a figure may lie from a limit that made it.
 const NEAR: f64 = 0.1;
-/// Heads of TCP and IP with time stamps, of UDP and IP, and of a frame, in bytes.
-const TCP_HEADS: f64 = 52.0;
-const UDP_HEADS: f64 = 28.0;
-const FRAME_HEAD: f64 = 14.0;
 
 /// A limit in the unit of a figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +20,6 @@ pub fn by(run: &Run, figure: &Figure) -> Option<String> {
     let value = figure.value?;
     let limits = match figure.experiment.as_str() {
         "fs.io" | "fs.read" => of_disk(&run.header.host, figure),
-        "net.bandwidth" => of_way(run, figure),
         _ => Vec::new(),
     };
     let distance = |limit: &Limit| (value / limit.value - 1.0).abs();
@@ -82,94 +76,24 @@ fn of_disk(host: &Value, figure: &Figure) -> Vec<Limit> {
     each.flatten().filter(|limit| limit.value > 0.0).collect()
 }
 
-/// What shapers leave of payload at the end that sends.
-fn of_way(run: &Run, figure: &Figure) -> Vec<Limit> {
-    let mut peers = run.header.peers.iter();
-    let far = figure.case.text("far").unwrap_or_default();
-    let (Some(peer), true) = (
-        peers.find(|peer| peer.name == far),
-        matches!(figure.metric_name(), "bandwidth" | "burst"),
-    ) else {
-        return Vec::new();
-    };
-    let sender = match figure.case.text("direction") {
-        Some("down") => &peer.host,
-        _ => &run.header.host,
-    };
-    let payload_of = |interface: &Value| {
-        let mtu = interface["mtu_bytes"].as_f64().unwrap_or(1500.0);
-        let message = figure.case.int("message").unwrap_or(u64::MAX) as f64;
-        match figure.case.text("protocol") {
-            Some("udp") => {
-                let full = message.min(mtu - UDP_HEADS);
-                full / (full + UDP_HEADS + FRAME_HEAD)
-            }
-            _ => (mtu - TCP_HEADS) / (mtu + FRAME_HEAD),
-        }
-    };
-    let interfaces = list(sender, "/net/interfaces").iter();
-    let each = interfaces.flat_map(|interface| {
-        let share = payload_of(interface);
-        let shapers = list(interface, "/shaping").iter();
-        let at_root = shapers.filter(|shaper| shaper["place"] == "root");
-        at_root.filter_map(move |shaper| {
-            let bits = shaper["bits_per_second"].as_f64()?;
-            Some(Limit {
-                value: bits / 8.0 * share,
-                what: format!(
-                    "traffic shaping: {} {} Mbit/s on {}{}",
-                    shaper["kind"].as_str()?,
-                    bits / 1e6,
-                    interface["name"].as_str()?,
-                    match figure.case.text("direction") {
-                        Some("down") => " of the far end",
-                        _ => "",
-                    }
-                ),
-            })
-        })
-    });
-    each.collect()
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::by;
     use crate::figure::Figure;
     use crate::sample;
-    use record::event::{Ending, PeerHeader};
-    use record::key::{CaseId, Value};
+    use record::event::Ending;
+    use record::key::Value;
     use record::metric::{Better, Kind, Metric};
     use record::run::Run;
     use record::unit::Unit;
     use serde_json::json;
 
-    /// A run with limits: a disk that may read 20 MB/s and 300 requests a second, a shaper of 200
-    /// Mbit/s at this end and one of 100 Mbit/s at the other.
+    /// A run with limits: a disk that may read 20 MB/s and 300 requests a second.
     pub(crate) fn limited() -> Run {
         let mut run = Run::new(sample::header());
-        let net = |bits: u64| {
-            let shaper = json!({"kind": "tbf", "place": "root", "bits_per_second": bits});
-            json!({"interfaces": [
-                {"name": "lo", "mtu_bytes": 65536},
-                {"name": "eth0", "mtu_bytes": 1500, "shaping": [shaper]},
-            ]})
-        };
         run.header.host["limits"]["io"] = json!([
             {"group": "cg/a", "device": "254:0", "read_bytes": 20_000_000, "reads": 300},
         ]);
-        run.header.host["net"] = net(200_000_000);
-        run.header.peers = vec![PeerHeader {
-            name: "peer".to_owned(),
-            url: String::new(),
-            address: String::new(),
-            plumb: String::new(),
-            identity: String::new(),
-            cpus: vec![0],
-            host: json!({"net": net(100_000_000)}),
-            environment: Default::default(),
-            calibration: run.header.calibration.clone(),
-        }];
         run
     }
 
@@ -219,26 +143,5 @@ pub(super) mod tests {
             ..figure("fs.read", &[("mode", "direct")], ("iops", Unit::OpPerS), 300.0)
         };
         assert_eq!(by(&run, &elsewhere), None);
-    }
-
-    #[test]
-    fn rates_to_a_peer_are_compared_with_the_shaper_of_the_end_that_sends() {
-        let run = limited();
-        let told = |direction: &str, far: &str, value: f64| {
-            let case = [("protocol", "tcp"), ("direction", direction), ("far", far)];
-            let metric = ("bandwidth", Unit::BPerS);
-            by(&run, &figure("net.bandwidth", &case, metric, value))
-        };
-        let near = "traffic shaping: tbf 200 Mbit/s on eth0";
-        let far = "traffic shaping: tbf 100 Mbit/s on eth0 of the far end";
-        assert_eq!(told("up", "peer", 2.39e7).as_deref(), Some(near));
-        assert_eq!(told("down", "peer", 1.19e7).as_deref(), Some(far));
-        assert_eq!(told("up", "peer", 1.19e7), None);
-        assert_eq!(told("up", "loopback", 2.39e7), None);
-        let empty = Figure {
-            case: CaseId::new(),
-            ..figure("net.rtt", &[], ("bandwidth", Unit::BPerS), 2.39e7)
-        };
-        assert_eq!(by(&run, &empty), None);
     }
 }

@@ -13,7 +13,6 @@ mod checks;
 pub mod compare;
 pub mod crosscheck;
 mod derived;
-pub mod discussion;
 pub mod distribution;
 pub mod facts;
 pub mod figure;

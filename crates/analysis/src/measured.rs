@@ -155,9 +155,8 @@ fn of_metric(
             found.without_value
         ));
     }
-    figure.told = notes::told(&found.samples);
     figure.notes.extend(extra);
-    figure.notes.extend(figure.told.iter().cloned());
+    figure.notes.extend(notes::told(&found.samples));
     Some(figure)
 }
 

@@ -35,17 +35,6 @@ pub fn judged(figure: &Figure, kind: PredictionKind) -> Option<&Judged> {
     (figure.outcome == Ending::Measured || verdict == Verdict::Impossible).then_some(judged)
 }
 
-/// Whether a single number was estimated, as of published machines: it is met or not, and no figure
-/// lies within. (Predictions of plumb's own are single only where something cannot be but nothing.)
-pub fn is_estimate(figure: &Figure) -> bool {
-    let metric = figure.metric.as_ref();
-    let judged = figure.shown_prediction();
-    let range = judged.and_then(|judged| judged.prediction.range);
-    metric.is_some_and(|metric| metric.derived)
-        && figure.ci.is_none()
-        && range.is_some_and(|range| range.low == range.high && range.likely > 0.0)
-}
-
 /// Those that miss by most first, and before all others those that certainly miss.
 pub fn sort(misses: &mut [Miss]) {
     misses.order_by(|a, b| {
@@ -56,9 +45,12 @@ pub fn sort(misses: &mut [Miss]) {
 
 /// The worst misses: certain ones first, then by factor; those without a factor last. A figure
 /// without an interval misses by its value.
-pub fn worst(figures: &[Figure], most: usize) -> Vec<Miss<'_>> {
+pub fn worst<'figures>(
+    figures: impl IntoIterator<Item = &'figures Figure>,
+    most: usize,
+) -> Vec<Miss<'figures>> {
     let miss = |figure| of_figure(figure).or_else(|| by_value(figure));
-    let mut all: Vec<Miss> = figures.iter().filter_map(miss).collect();
+    let mut all: Vec<Miss> = figures.into_iter().filter_map(miss).collect();
     sort(&mut all);
     all.truncate(most);
     all
@@ -73,7 +65,7 @@ pub fn worst_of(figures: &[Figure], kind: PredictionKind, most: usize) -> Vec<Mi
 }
 
 /// Both kinds of prediction.
-pub const KINDS: [PredictionKind; 2] = [PredictionKind::Prior, PredictionKind::Derived];
+const KINDS: [PredictionKind; 2] = [PredictionKind::Prior, PredictionKind::Derived];
 
 /// The worse of the misses of a figure's predictions: both are one.
 pub fn of_figure(figure: &Figure) -> Option<Miss<'_>> {
@@ -98,12 +90,6 @@ fn by_value(figure: &Figure) -> Option<Miss<'_>> {
     let mut both: Vec<Miss> = KINDS.iter().filter_map(miss).collect();
     sort(&mut both);
     both.into_iter().next()
-}
-
-/// Whether a figure has a value and a predicted range, and no interval to judge it by.
-pub fn is_unjudged(figure: &Figure, kind: PredictionKind) -> bool {
-    let judged = figure.prediction(kind).filter(|judged| judged.verdict.is_none());
-    figure.value.is_some() && judged.is_some_and(|judged| judged.range().is_some())
 }
 
 /// How many measured figures have a prediction that says something, and of how many the value lies

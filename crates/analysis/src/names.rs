@@ -30,19 +30,6 @@ impl<'run> Names<'run> {
         self.values(&figure.case, self.varying(figure))
     }
 
-    /// What distinguishes the figure's case from that of another.
-    pub fn case_beside(&self, figure: &Figure, other: &Figure) -> String {
-        let own = figure.case.0.iter();
-        let own = own.filter(|(name, value)| other.case.get(name) != Some(value));
-        self.values(&CaseId(own.cloned().collect()), &self.measured)
-    }
-
-    /// The same, but for one parameter.
-    pub fn case_without(&self, figure: &Figure, along: &str) -> String {
-        let rest = figure.case.0.iter().filter(|(name, _)| name != along);
-        self.values(&CaseId(rest.cloned().collect()), &self.measured)
-    }
-
     /// Metric and what distinguishes the case: `latency (random, 64 MiB)`.
     pub fn figure(&self, figure: &Figure) -> String {
         let case = self.case(figure);
@@ -83,7 +70,7 @@ impl<'run> Names<'run> {
 
     /// The values of one parameter over some figures: `4 KiB to 1 MiB`, `random/forward`,
     /// `pipe/eventfd/futex/mqueue and 3 more`.
-    pub fn span(&self, name: &str, figures: &[&Figure]) -> String {
+    fn span(&self, name: &str, figures: &[&Figure]) -> String {
         let values = distinct(figures.iter().filter_map(|figure| figure.case.get(name)));
         let numbers: Vec<u64> = values.iter().filter_map(|value| value.int()).collect();
         let ends = numbers.iter().min().zip(numbers.iter().max());

@@ -32,7 +32,7 @@ pub fn of(run: &Run, figure: &Figure, rounds: &[(RoundSamples, f64)], is_event: 
     }
     notes.extend(censored(stats, metric.unit));
     notes.extend(modes(stats, metric.unit).map(|text| Note::of(NoteKind::TwoModes, text)));
-    notes.extend(voided(run, rounds));
+    notes.extend(voided(rounds));
     notes.extend(segments(figure));
     notes.extend(beside_memory(figure, rounds));
     if let Some(check) = figure.bound.as_ref().filter(|check| check.warns()) {
@@ -120,11 +120,7 @@ fn modes(stats: &Stats, unit: Unit) -> Option<String> {
     ))
 }
 
-fn voided(run: &Run, rounds: &[(RoundSamples, f64)]) -> Option<String> {
-    let why = match run.header.format {
-        ..=1 => "the core clock moved around them",
-        _ => "they failed their own check",
-    };
+fn voided(rounds: &[(RoundSamples, f64)]) -> Option<String> {
     let (mut voids, mut kept) = (0_u64, 0_u64);
     for samples in rounds.iter().flat_map(|(round, _)| &round.samples) {
         if let Raw::Quartets { n, voids: void, .. } = &samples.raw {
@@ -134,7 +130,11 @@ fn voided(run: &Run, rounds: &[(RoundSamples, f64)]) -> Option<String> {
     }
     let share = voids as f64 / (voids + kept).max(1) as f64;
     (share > VOIDED).then(|| {
-        format!("{voids} of {} quartets ({:.0} %) are left out: {why}", voids + kept, share * 100.0)
+        format!(
+            "{voids} of {} quartets ({:.0} %) are left out: they failed their own check",
+            voids + kept,
+            share * 100.0
+        )
     })
 }
 

@@ -12,7 +12,6 @@ const SECTOR_BYTES: u64 = 512;
 
 /// What lies below the directory for files.
 pub struct Below<'site> {
-    /// The disk.
     pub disk: &'site Disk,
     /// What counts there: `major:minor` of the partition if that is known; of several disks,
     /// separated by spaces.
@@ -205,7 +204,6 @@ fn counted(number: &str, field: usize) -> Option<u64> {
 pub struct Written {
     /// Requests; a flush is one of them.
     pub requests: u64,
-    /// Bytes.
     pub bytes: u64,
     /// Flushes of its cache; `None` before Linux 5.5.
     pub flushes: Option<u64>,
@@ -246,22 +244,22 @@ fn field_of(diskstats: &str, devices: &str, index: usize) -> Option<u64> {
 
 /// Bytes that the calling thread had a device read; `None` where the kernel does not count them.
 pub fn own_read_bytes() -> Option<u64> {
-    own("/proc/thread-self/io", "read_bytes:")
+    number_in("/proc/thread-self/io", "read_bytes:")
 }
 
 /// Bytes that all threads of the process had devices read, the kernel's threads of an io_uring
 /// included; `None` where the kernel does not count them.
 pub fn process_read_bytes() -> Option<u64> {
-    own("/proc/self/io", "read_bytes:")
+    number_in("/proc/self/io", "read_bytes:")
 }
 
 /// As [`process_read_bytes`], bytes written: for what goes through the page cache counted when a
 /// page becomes dirty.
 pub fn process_written_bytes() -> Option<u64> {
-    own("/proc/self/io", "write_bytes:")
+    number_in("/proc/self/io", "write_bytes:")
 }
 
-fn own(file: &str, name: &str) -> Option<u64> {
+fn number_in(file: &str, name: &str) -> Option<u64> {
     host::text::number(&std::fs::read_to_string(file).ok()?, name)
 }
 

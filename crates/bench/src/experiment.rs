@@ -38,7 +38,6 @@ pub struct Family {
     pub about: &'static str,
     /// Shown and run only when named: experiments that exist to try the way through.
     pub hidden: bool,
-    /// Its experiments.
     pub experiments: &'static [&'static dyn AnyExperiment],
 }
 
@@ -57,7 +56,6 @@ pub fn find(catalogue: Catalogue, id: &str) -> Option<&'static dyn AnyExperiment
 macro_rules! family {
     ($name:literal, $about:literal, hidden: $hidden:literal, [$($module:ident),* $(,)?]) => {
         $(pub mod $module;)*
-        /// The family's list.
         pub static FAMILY: $crate::experiment::Family = $crate::experiment::Family {
             name: $name,
             about: $about,
@@ -75,9 +73,9 @@ const LOOKS: [u32; 6] = [6, 9, 12, 15, 17, 20];
 pub enum Preset {
     /// Seconds, one round of the smallest parameters: proves the way, its figures mean nothing.
     Rehearsal,
-    /// About a minute.
+    /// A run takes about a minute.
     Quick,
-    /// About six minutes.
+    /// A run takes about six minutes.
     Standard,
     /// About 70 minutes: everything listed.
     Thorough,
@@ -138,7 +136,6 @@ pub struct Params {
     pub only: Option<BTreeSet<CaseId>>,
 }
 
-/// The parameter [`FAR`].
 pub const FAR_PARAM: Param = Param {
     name: FAR,
     doc: "the far end: loopback (a second worker on this host), or the name of a --peer host \
@@ -194,7 +191,6 @@ pub struct Peer {
     pub name: String,
     /// The address by which its data connections are reached.
     pub address: IpAddr,
-    /// Its machine.
     pub host: Host,
     /// CPUs of its ends of rounds, the preferred one first.
     pub cpus: Vec<usize>,
@@ -205,7 +201,6 @@ pub struct Peer {
 /// What an experiment may know of where it would run.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// The machine.
     pub host: Host,
     /// The far end of what is planned or predicted; none for loopback, and for what has no far end.
     pub peer: Option<Peer>,
@@ -252,7 +247,6 @@ impl Site {
 /// What is known of the directory for files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirFacts {
-    /// Path.
     pub path: PathBuf,
     /// File system type; empty if the mounts do not show it; `tmpfs` for an overlay that keeps its
     /// files in memory.
@@ -268,7 +262,6 @@ pub struct DirFacts {
 /// Why an experiment or case is absent, and what would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {
-    /// Reason.
     pub reason: String,
     /// Way out, where there is one.
     pub needed: Option<String>,
@@ -406,10 +399,8 @@ pub fn measure(experiment: &dyn AnyExperiment, series: &Series, bench: &mut Benc
 /// What the session sees of an experiment; [`contract::Experiment`], which an author writes, gives
 /// it.
 pub trait AnyExperiment: Sync {
-    /// Its static data.
     fn card(&self) -> &'static Card;
 
-    /// Its manual (Markdown).
     fn manual(&self) -> String;
 
     /// What would be measured here. Pure; sizes stay symbolic. Errors: the reason why nothing of it

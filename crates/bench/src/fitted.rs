@@ -22,7 +22,7 @@ pub const TABLE: &str = include_str!("fitted.csv");
 pub struct Fitted(pub BTreeMap<String, f64>);
 
 impl Fitted {
-    /// Those of the committed table.
+    /// The coefficients of the committed table.
     pub fn committed() -> &'static Fitted {
         static COMMITTED: LazyLock<Fitted> = LazyLock::new(|| Fitted::read(TABLE));
         &COMMITTED
@@ -37,8 +37,7 @@ impl Fitted {
         Fitted(table.lines().filter_map(row).collect())
     }
 
-    /// A coefficient.
-    pub fn of(&self, name: &str) -> f64 {
+    pub fn coefficient(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or(1.0)
     }
 
@@ -136,7 +135,7 @@ mod tests {
             let found = applied(coefficient, &metric, Prediction::new(Some(range), "physics"));
             assert_eq!(found.range.map(|of| of.likely), Some(likely), "{unit} {better:?}");
         }
-        assert_eq!(fitted.of("another"), 1.0);
+        assert_eq!(fitted.coefficient("another"), 1.0);
     }
 
     #[test]

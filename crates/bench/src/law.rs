@@ -17,7 +17,6 @@ use std::ops::{Add, Sub};
 /// the prior.
 #[derive(Clone, Copy)]
 pub struct Facts<'run> {
-    /// The machine.
     pub site: &'run Site,
     /// Figures of earlier stages; none for the prior.
     pub known: Option<&'run Known>,
@@ -91,24 +90,23 @@ impl Law {
         Law::term(Share::Hardware, range, because)
     }
 
-    /// What software takes.
     pub fn software(range: Range, because: impl Display) -> Law {
         Law::term(Share::Software, range, because)
     }
 
     /// A term with unknown shares, by its ends and its best guess.
     pub fn new(low: f64, likely: f64, high: f64, because: impl Display) -> Law {
-        Law::of(range(low, likely, high), because)
+        Law::from_range(range(low, likely, high), because)
     }
 
     /// A term with unknown shares.
-    pub fn of(range: Range, because: impl Display) -> Law {
+    pub fn from_range(range: Range, because: impl Display) -> Law {
         Law::term(Share::Both, range, because)
     }
 
     /// A measured figure within `share` (a ratio) to both sides.
     pub fn measured(value: f64, share: f64, because: impl Display) -> Law {
-        Law::of(around(value, share), because)
+        Law::from_range(around(value, share), because)
     }
 
     /// Adds a reason of the last term's share.
@@ -148,7 +146,7 @@ impl Law {
 
     /// The same reasons and conditions with another interval.
     #[must_use]
-    pub fn at(mut self, range: Range) -> Law {
+    pub fn with_range(mut self, range: Range) -> Law {
         let factor = if self.range.likely == 0.0 { 0.0 } else { range.likely / self.range.likely };
         self.shares.hardware = scaled(self.shares.hardware, factor);
         self.shares.software = scaled(self.shares.software, factor);
@@ -160,7 +158,7 @@ impl Law {
     #[must_use]
     pub fn reshaped(self, shape: impl FnOnce(Range) -> Range) -> Law {
         let range = shape(self.range);
-        self.at(range)
+        self.with_range(range)
     }
 
     /// Each end times a factor of its own.
@@ -232,7 +230,7 @@ impl Law {
     #[must_use]
     pub fn times(self, count: f64) -> Law {
         let range = scaled(self.range, count);
-        self.at(range)
+        self.with_range(range)
     }
 
     /// Times an independent positive factor.
@@ -282,7 +280,7 @@ impl Law {
         text
     }
 
-    /// As a prediction in the metric's unit.
+    /// The law as a prediction in the metric's unit.
     pub fn prediction(self) -> Prediction {
         let because = self.because();
         let told = self.shares.hardware.likely + self.shares.software.likely;

@@ -32,7 +32,6 @@ pub const PARAM: Param = Param {
 /// Two CPUs at a distance, the measuring thread's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Distance class.
     pub class: Class,
     /// The first party's CPU and the second's.
     pub cpus: [usize; 2],
@@ -74,7 +73,7 @@ pub fn classes(site: &Site) -> Vec<Class> {
 }
 
 /// The pair of a class. Errors: this machine, or what `--cpu` leaves of it, has no such pair.
-pub fn of(site: &Site, class: Class) -> Result<Pair, Skip> {
+pub fn in_class(site: &Site, class: Class) -> Result<Pair, Skip> {
     let here = present(site);
     if let Some(pair) = here.iter().find(|pair| pair.class == class) {
         return Ok(*pair);
@@ -93,14 +92,14 @@ pub fn of(site: &Site, class: Class) -> Result<Pair, Skip> {
 
 /// The class of a case.
 pub fn class(case: &CaseId) -> Option<Class> {
-    Class::of(case.get(PARAM.name))
+    Class::from_value(case.get(PARAM.name))
 }
 
 /// The pair of a class by its name. Errors: there is no such class, or this machine has no such
 /// pair.
 pub fn named(site: &Site, name: &str) -> Result<Pair, Skip> {
-    match Class::of(Some(&name.into())) {
-        Some(class) => of(site, class),
+    match Class::from_value(Some(&name.into())) {
+        Some(class) => in_class(site, class),
         None => Err(Skip::because(format!("`{name}` is not a class of pairs"))),
     }
 }
@@ -110,7 +109,7 @@ pub fn named(site: &Site, name: &str) -> Result<Pair, Skip> {
 pub fn resolve(site: &Site, mut series: Series) -> Result<Series, Skip> {
     for case in &mut series.cases {
         let class = class(&case.id).unwrap_or(Class::Same);
-        place(case, of(site, class)?);
+        place(case, in_class(site, class)?);
     }
     Ok(series)
 }
@@ -130,7 +129,7 @@ pub fn cpus(case: &Case) -> Option<[usize; 2]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, classes, cpus, of, place, present};
+    use super::{Class, classes, cpus, in_class, place, present};
     use crate::experiment::fixtures::{recorded, sites};
     use record::case::Case;
     use record::key::CaseId;
@@ -142,7 +141,7 @@ mod tests {
         assert_eq!(of_host("epyc-7763-2s"), Class::ALL[..5]);
         for site in sites() {
             for pair in present(&site) {
-                assert_eq!(of(&site, pair.class), Ok(pair));
+                assert_eq!(in_class(&site, pair.class), Ok(pair));
                 assert_eq!(pair.cpus[0] == pair.cpus[1], pair.class == Class::Same);
             }
         }
@@ -151,17 +150,17 @@ mod tests {
     #[test]
     fn a_class_that_is_not_there_is_a_skip_with_what_is() {
         let mut site = recorded("vm-granite-rapids");
-        let skip = of(&site, Class::Remote).unwrap_err();
+        let skip = in_class(&site, Class::Remote).unwrap_err();
         assert!(skip.reason.contains("only same, llc"), "{}", skip.reason);
         assert!(skip.needed.is_none());
         site.cpus.truncate(1);
-        assert!(of(&site, Class::Llc).unwrap_err().needed.is_some());
+        assert!(in_class(&site, Class::Llc).unwrap_err().needed.is_some());
     }
 
     #[test]
     fn a_placed_case_tells_its_cpus() {
         let site = recorded("epyc-7763-2s");
-        let pair = of(&site, Class::Remote).unwrap();
+        let pair = in_class(&site, Class::Remote).unwrap();
         let mut case = Case::new(CaseId::new());
         assert_eq!(cpus(&case), None);
         place(&mut case, pair);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub const BLOCK_BYTES: usize = 4096;
 /// Data is written in pieces of so many bytes.
 const PIECE_BYTES: usize = 1 << 20;
-/// Of the free space, one over this stays free.
+/// One over this of the free space stays free.
 const MARGIN: u64 = 10;
 
 /// Writes a new file of `bytes` in `dir`: the data of `seed`, on the device in written extents (if

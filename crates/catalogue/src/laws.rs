@@ -418,18 +418,6 @@ fn once_and_sweep_state_a_duration() {
 }
 
 #[test]
-fn a_placement_that_no_case_has_is_told() {
-    let set = ["net.rtt.placement=other".to_owned()];
-    let settings = Settings::parse(&set, FAMILIES).unwrap();
-    let selection = Selection::parse(&["net.rtt".to_owned()], FAMILIES).unwrap();
-    for (host, site) in sites(Preset::Quick) {
-        let budget = default_budget(Preset::Quick);
-        let planned = plan(FAMILIES, &selection, &settings, Preset::Quick, budget, &site);
-        assert!(planned.is_err(), "{host} has no peer");
-    }
-}
-
-#[test]
 fn a_filter_that_passes_nothing_is_told() {
     let sites = sites(Preset::Quick);
     let selection = Selection::parse(&["selftest.echo:messages=3".to_owned()], FAMILIES).unwrap();

@@ -41,8 +41,8 @@ fn case_of(selector: &str) -> (&str, Case) {
 /// Where the code that a case times lies.
 fn body(experiment: &str, case: &Case) -> Option<usize> {
     match experiment {
-        "clock.read" => Some(*Read::of(&case.id)?.clock.row()),
-        "os.syscall" => Called::of(&case.id)?.call.clock(),
+        "clock.read" => Some(*Read::from_id(&case.id)?.clock.row()),
+        "os.syscall" => Called::from_id(&case.id)?.call.clock(),
         _ => None,
     }
     .and_then(ClockRead::body)

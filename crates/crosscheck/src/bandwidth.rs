@@ -14,7 +14,6 @@ use session::plan::case_ns;
 use std::collections::BTreeSet;
 
 const ID: &str = "memory.bandwidth";
-/// Kernels of STREAM.
 pub(super) const STREAM_OPS: [&str; 4] = ["copy", "scale", "add", "triad"];
 /// Bytes of a walk in main memory; in a rehearsal less.
 pub(super) const FAR: u64 = 128 * MIB;
@@ -32,7 +31,6 @@ const LIMIT_LEAST: u64 = 1 << 20;
 /// in caches and the fastest in main memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moves<'a> {
-    /// Kernels.
     pub ops: &'a [&'static str],
     /// Into the caches or past them.
     pub stores: &'static str,
@@ -45,7 +43,6 @@ pub(super) struct Moves<'a> {
 }
 
 impl Moves<'_> {
-    /// plumb's command.
     pub fn ours(&self, conditions: &Conditions) -> Ours {
         let threads = threads(self.cpus);
         let Moves { stores, level, .. } = self;

@@ -13,7 +13,7 @@ pub(super) const ZEROED: &str = "zeroed bytes: ";
 
 /// A line with the size of its zero-initialised memory (which holds static arrays), then each text
 /// in it, a line each; nothing of what is no ELF file of 64 bits.
-pub(super) fn told(program: &Path) -> String {
+pub(super) fn texts(program: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(program) {
         let _ = file.take(READ_MOST).read_to_end(&mut bytes);
@@ -58,7 +58,7 @@ fn zeroed(elf: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ZEROED, told, zeroed};
+    use super::{ZEROED, texts, zeroed};
     use std::path::Path;
 
     /// A file of two parts; one is loaded and has 48 bytes more in memory.
@@ -95,11 +95,11 @@ mod tests {
 
     #[test]
     fn texts_of_a_program_are_told() {
-        let own = told(Path::new("/proc/self/exe"));
+        let own = texts(Path::new("/proc/self/exe"));
         let (first, rest) = own.split_once('\n').expect("lines");
         assert!(first.strip_prefix(ZEROED).is_some_and(|count| count.parse::<u64>().is_ok()));
         assert!(!rest.is_empty());
-        assert_eq!(told(Path::new("/proc/self/status")), "");
-        assert_eq!(told(Path::new("/nowhere")), "");
+        assert_eq!(texts(Path::new("/proc/self/status")), "");
+        assert_eq!(texts(Path::new("/nowhere")), "");
     }
 }

@@ -16,6 +16,7 @@ mod read;
 mod ready;
 mod rivals;
 mod sides;
+mod table;
 #[cfg(test)]
 mod tests;
 pub mod turns;
@@ -32,11 +33,9 @@ use std::time::Duration;
 
 pub use rivals::{RIVALS, not_compared};
 
-/// Bytes.
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Another tool.
 pub struct Rival {
     /// Its name on the command line and in reports: the one that people call it by.
     pub name: &'static str,
@@ -49,7 +48,7 @@ pub struct Rival {
     /// What the program is asked for its version; nothing: it cannot be asked without all its work,
     /// and is not: its file is read instead.
     pub version_args: &'static [&'static str],
-    /// The version in its output, or in the texts of its file ([`binary::told`], as
+    /// The version in its output, or in the texts of its file ([`binary::texts`], as
     /// [`Output::answer`]); `None` where that has none.
     pub version: fn(&Output) -> Option<String>,
     /// Versions below this one are too old to be asked.
@@ -122,7 +121,6 @@ impl Rival {
 /// What both sides have alike.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// The machine.
     pub host: Host,
     /// CPUs to measure on, the quietest first; at least one.
     pub cpus: Vec<usize>,
@@ -143,7 +141,6 @@ pub struct Conditions {
     pub seconds: f64,
     /// Ports of this host without a listener.
     pub ports: [u16; 4],
-    /// Effective user 0.
     pub is_root: bool,
 }
 
@@ -186,11 +183,8 @@ impl Conditions {
 pub struct Pairing {
     /// Unique among the rival's: lower case, words joined by `-`.
     pub name: String,
-    /// plumb's side.
     pub ours: Ours,
-    /// The rival's side.
     pub theirs: Theirs,
-    /// What is compared.
     pub rows: Vec<Row>,
     /// Why it cannot be run here.
     pub skip: Option<Skip>,
@@ -201,12 +195,10 @@ pub struct Pairing {
 /// A run of plumb.
 #[derive(Clone, Debug)]
 pub struct Ours {
-    /// The experiment.
     pub experiment: &'static str,
     /// Its parameters and settings, as `--set` takes them (lists too), with a blank between: those
     /// that are left out have the preset's defaults, so name all that make cases.
     pub set: String,
-    /// CPUs.
     pub cpus: Vec<usize>,
     /// Directory for its files.
     pub dir: Option<PathBuf>,
@@ -222,7 +214,6 @@ pub struct Ours {
 pub struct Theirs {
     /// The program, looked for in PATH; empty: the one that the rival was recognised by.
     pub program: &'static str,
-    /// Its arguments.
     pub args: Vec<String>,
     /// Added to its environment.
     pub environment: Vec<(&'static str, String)>,
@@ -254,9 +245,7 @@ impl Theirs {
 /// The far end of a rival.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Program and arguments.
     pub command: Vec<String>,
-    /// CPUs.
     pub cpus: Vec<usize>,
     /// It is there once something listens at these ports (TCP, or UDP).
     pub ports: Vec<u16>,
@@ -269,7 +258,6 @@ pub struct Row {
     pub name: String,
     /// Parameters that distinguish plumb's case from the others of its command.
     pub case: CaseId,
-    /// Its metric.
     pub metric: &'static str,
     /// What is taken of it.
     pub statistic: Statistic,
@@ -319,10 +307,8 @@ impl Statistic {
 /// What a program said.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
-    /// On standard output.
     pub stdout: String,
-    /// On standard error.
     pub stderr: String,
-    /// In the file that holds its answer ([`Theirs::answer`]).
+    /// The text of the file that holds its answer ([`Theirs::answer`]).
     pub answer: String,
 }

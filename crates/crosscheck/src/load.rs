@@ -8,30 +8,30 @@ use std::time::Instant;
 
 /// Counters at the beginning of a side.
 pub(super) struct Before {
-    at: Instant,
+    began: Instant,
     counters: Snapshot,
     own_ns: u64,
 }
 
 impl Before {
-    /// Of these CPUs, now.
+    /// The counters of these CPUs now.
     pub fn now(cpus: &[usize]) -> Before {
-        Before { counters: counters(cpus), own_ns: own_ns(), at: Instant::now() }
+        Before { counters: counters(cpus), own_ns: own_ns(), began: Instant::now() }
     }
 
     /// What has happened on these CPUs since, once all that the side started has been waited for.
     /// `is_alone`: it has no far end, whose time would be another's here.
     pub fn load(&self, cpus: &[usize], is_alone: bool) -> Load {
-        let length_ns = self.at.elapsed().as_nanos() as u64;
+        let length_ns = self.began.elapsed().as_nanos() as u64;
         let had = counters(cpus).delta(&self.counters);
         let own_ns = own_ns().saturating_sub(self.own_ns);
-        of(&had, length_ns, own_ns, is_alone)
+        load_of(&had, length_ns, own_ns, is_alone)
     }
 }
 
 /// What other than a side had its CPUs: their busy time less what the hypervisor took and what the
 /// side's processes had anywhere, so at least that.
-fn of(had: &Snapshot, length_ns: u64, own_ns: u64, is_alone: bool) -> Load {
+fn load_of(had: &Snapshot, length_ns: u64, own_ns: u64, is_alone: bool) -> Load {
     let seconds = |ns: u64| ns as f64 * 1e-9;
     let has_any = !had.cpus.is_empty();
     let steal_ns = had.steal_ns().filter(|_| has_any);
@@ -58,10 +58,10 @@ fn own_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Before, of};
+    use super::{Before, load_of};
     use host::counters::{CpuCounters, Snapshot};
 
-    fn had(cpus: &[(usize, u64, u64)]) -> Snapshot {
+    fn counted(cpus: &[(usize, u64, u64)]) -> Snapshot {
         let cpu = |&(id, busy, steal): &(usize, u64, u64)| {
             let counters = CpuCounters {
                 busy_ns: Some(busy),
@@ -77,17 +77,17 @@ mod tests {
 
     #[test]
     fn others_had_what_neither_the_side_nor_the_hypervisor_had() {
-        let one = of(&had(&[(1, 3 * S, S / 2)]), 4 * S, 2 * S, true);
+        let one = load_of(&counted(&[(1, 3 * S, S / 2)]), 4 * S, 2 * S, true);
         assert_eq!((one.cpu_s, one.steal_s, one.others_s), (4.0, Some(0.5), Some(0.5)));
         // Its own time on other CPUs too.
-        let elsewhere = of(&had(&[(1, 3 * S, 0), (2, S, 0)]), 4 * S, 6 * S, true);
+        let elsewhere = load_of(&counted(&[(1, 3 * S, 0), (2, S, 0)]), 4 * S, 6 * S, true);
         assert_eq!((elsewhere.cpu_s, elsewhere.others_s), (8.0, Some(0.0)));
-        let with_far_end = of(&had(&[(1, 3 * S, S)]), 4 * S, S, false);
+        let with_far_end = load_of(&counted(&[(1, 3 * S, S)]), 4 * S, S, false);
         assert_eq!((with_far_end.steal_s, with_far_end.others_s), (Some(1.0), None));
-        let unknown = of(&Snapshot::default(), S, 0, true);
+        let unknown = load_of(&Snapshot::default(), S, 0, true);
         assert_eq!((unknown.steal_s, unknown.others_s), (None, None));
         let hidden = Snapshot { cpus: [(1, CpuCounters::default())].into(), ..Snapshot::default() };
-        assert_eq!(of(&hidden, S, 0, true).steal_s, None);
+        assert_eq!(load_of(&hidden, S, 0, true).steal_s, None);
     }
 
     #[test]

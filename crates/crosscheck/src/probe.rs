@@ -31,7 +31,7 @@ pub(super) fn probe(rival: &Rival, dir: &Path, stop: &AtomicBool) -> Result<Resu
         return Ok(Err(absent(rival)));
     };
     if rival.version_args.is_empty() {
-        let of_file = Output { answer: binary::told(&program), ..Output::default() };
+        let of_file = Output { answer: binary::texts(&program), ..Output::default() };
         return Ok(judge(rival, name, &of_file));
     }
     let args: Vec<String> = rival.version_args.iter().map(|&arg| arg.to_owned()).collect();

@@ -37,9 +37,7 @@ const MARK: &str = "PLUMB_CROSSCHECK";
 /// A program with all that it is started with.
 #[derive(Clone, Debug)]
 pub(super) struct Call<'a> {
-    /// The program, found.
     pub program: &'a Path,
-    /// Arguments.
     pub args: &'a [String],
     /// Added to its environment.
     pub environment: &'a [(&'static str, String)],

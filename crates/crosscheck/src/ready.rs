@@ -19,11 +19,10 @@ pub(super) const OURS: &str = "ours.jsonl";
 
 /// A rival that is here, with what is to be run beside it.
 pub(super) struct Ready {
-    /// Which.
     pub rival: &'static Rival,
     /// It is ended after this time of a turn.
     pub limit: Option<Duration>,
-    /// With directories and ports of its own.
+    /// The conditions, with directories and ports of the rival's own.
     pub conditions: Conditions,
     /// What was asked for.
     pub pairings: Vec<Pairing>,
@@ -41,7 +40,7 @@ pub(super) fn ready(
     end_strays();
     let mut found = Vec::new();
     for (rival, is_wanted) in &setting.rivals {
-        let conditions = own(&setting.conditions, rival.name)?;
+        let conditions = own_places(&setting.conditions, rival.name)?;
         let probed = probe::probe(rival, &conditions.scratch, stop)?;
         let (version, program, absent) = match probed {
             Ok(found) => (Some(found.version), Some(found.program), None),
@@ -81,7 +80,7 @@ fn pairings(rival: &Rival, conditions: &Conditions, program: &'static str) -> Ve
 }
 
 /// The same conditions with directories and ports of a rival's own.
-fn own(all: &Conditions, name: &str) -> Result<Conditions> {
+fn own_places(all: &Conditions, name: &str) -> Result<Conditions> {
     let below = |dir: &Path| -> Result<PathBuf> {
         let dir = dir.join(name);
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -113,7 +112,7 @@ impl Ready {
     }
 
     /// A pairing as the record has it.
-    pub fn told(&self, pairing: &Pairing) -> events::Pairing {
+    pub fn event(&self, pairing: &Pairing) -> events::Pairing {
         let theirs = &pairing.theirs;
         let environment = theirs.environment.iter().map(|(name, value)| format!("{name}={value}"));
         let environment: Vec<String> = environment.collect();
@@ -143,7 +142,7 @@ impl Ready {
                 .collect(),
             prepare: prepare.map(|one| shown(&theirs.cpus, one)).collect(),
             server: theirs.server.as_ref().map(|server| shown(&server.cpus, &server.command)),
-            rows: pairing.rows.iter().map(|row| told(pairing, row)).collect(),
+            rows: pairing.rows.iter().map(|row| row_event(pairing, row)).collect(),
             once: pairing.is_once,
         }
     }
@@ -166,7 +165,7 @@ impl Ready {
     }
 }
 
-fn told(pairing: &Pairing, row: &super::Row) -> events::Row {
+fn row_event(pairing: &Pairing, row: &super::Row) -> events::Row {
     events::Row {
         name: row.name.clone(),
         experiment: pairing.ours.experiment.to_owned(),
@@ -204,12 +203,12 @@ mod tests {
     #[test]
     fn a_record_tells_far_ends_preparations_and_input_files() {
         let iperf3 = ready("iperf3");
-        let told = iperf3.told(&iperf3.pairings[0]);
+        let told = iperf3.event(&iperf3.pairings[0]);
         let server = told.server.expect("its far end").join(" ");
         assert!(server.starts_with("taskset -c "), "{server}");
         assert!(server.contains("iperf3 -s -B 127.0.0.1 -p 5301"), "{server}");
         let fio = ready("fio");
-        let told = fio.told(&fio.pairings[0]);
+        let told = fio.event(&fio.pairings[0]);
         let prepared = told.prepare.concat().join(" ");
         assert!(prepared.contains("fio") && prepared.contains("FILES"), "{prepared}");
         for words in [&told.ours, &told.theirs] {
@@ -217,10 +216,10 @@ mod tests {
             assert!(line.contains("FILES") && !line.contains("/tmp/"), "{line}");
         }
         let hpcc = ready("hpcc");
-        let told = hpcc.told(&hpcc.pairings[0]);
+        let told = hpcc.event(&hpcc.pairings[0]);
         assert!(told.inputs["hpccinf.txt"].contains('\n'), "{:?}", told.inputs);
         // Shared memory of ranks.
-        let mut all = hpcc.pairings.iter().map(|pairing| hpcc.told(pairing));
+        let mut all = hpcc.pairings.iter().map(|pairing| hpcc.event(pairing));
         assert!(all.any(|told| told.theirs.iter().any(|word| word.ends_with("=MEMORY"))));
     }
 

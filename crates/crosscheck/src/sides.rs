@@ -20,11 +20,6 @@ pub(super) fn case_of(set: &str, count: usize) -> CaseId {
     })
 }
 
-/// The words of a line, as arguments.
-pub(super) fn words(line: &str) -> Vec<String> {
-    line.split_whitespace().map(str::to_owned).collect()
-}
-
 impl Conditions {
     /// plumb's side on the first CPU, for five seconds at most.
     pub(super) fn ours(&self, experiment: &'static str, set: &str) -> Ours {
@@ -36,11 +31,6 @@ impl Conditions {
             budget: Duration::from_secs(5),
             preset: self.lengths(),
         }
-    }
-
-    /// The same with files in the directory that is measured.
-    pub(super) fn ours_in_files(&self, experiment: &'static str, set: &str) -> Ours {
-        Ours { dir: self.files.clone(), ..self.ours(experiment, set) }
     }
 
     /// A program on the first CPU, ended after a minute.
@@ -68,24 +58,6 @@ impl Conditions {
     /// The first two CPUs, as many as there are.
     pub(super) fn pair(&self) -> Vec<usize> {
         self.cpus.iter().copied().take(2).collect()
-    }
-
-    /// plumb's hand-over of a cache line from the first of two CPUs to the last, and its row.
-    pub(super) fn hand_over(
-        &self,
-        cpus: &[usize],
-        what: &str,
-        difference: &'static str,
-    ) -> (Ours, Row) {
-        let (from, to) = (cpus[0], cpus[cpus.len() - 1]);
-        let set = format!("from={from} to={to}");
-        let row = Row::new("transfer", Unit::Ns, what, difference);
-        (self.ours("cpu.core_to_core", &set).on(cpus), Row { case: case(&set), ..row })
-    }
-
-    /// Why no line can be handed over, where there is one CPU.
-    pub(super) fn nobody_to_hand_to(&self) -> Option<Skip> {
-        self.alone("there is one CPU, so no other core can take a line over")
     }
 }
 
@@ -133,8 +105,20 @@ impl Pairing {
         Pairing { name, ours, theirs, rows, skip: None, is_once: false }
     }
 
+    /// The pairing with both sides on these CPUs.
+    pub(super) fn on(self, cpus: &[usize]) -> Pairing {
+        Pairing { ours: self.ours.on(cpus), theirs: self.theirs.on(cpus), ..self }
+    }
+
+    /// The pairing with plumb's files in the directory that is measured.
+    pub(super) fn in_files(mut self, conditions: &Conditions) -> Pairing {
+        self.ours.dir.clone_from(&conditions.files);
+        self.unless(conditions.no_files())
+    }
+
+    /// The pairing, skipped for its earlier reason or for this one.
     pub(super) fn unless(self, skip: Option<Skip>) -> Pairing {
-        Pairing { skip, ..self }
+        Pairing { skip: self.skip.or(skip), ..self }
     }
 }
 

@@ -70,22 +70,20 @@ pub trait Observer {
 /// How many pairings ended, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made {
-    /// All of them.
     pub pairings: usize,
-    /// Those that have all their turns.
+    /// How many have all their turns.
     pub measured: usize,
-    /// Those that failed.
     pub failed: usize,
 }
 
 /// The commands that would be run, as they can be typed: plumb's, then the rival's, by pairing.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors are those of [`run`].
 pub fn commands(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<()> {
     for ready in ready(setting, observer, stop)? {
         for pairing in &ready.pairings {
-            observer.event(&Event::Pairing(ready.told(pairing)))?;
+            observer.event(&Event::Pairing(ready.event(pairing)))?;
             if let Some(skip) = &pairing.skip {
                 observer.event(&end(&ready, pairing, Ending::Skipped, skip.clone()))?;
             }
@@ -119,7 +117,7 @@ pub fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) ->
     for ready in &all {
         for pairing in &ready.pairings {
             let pairing = &ready.now(pairing)?;
-            observer.event(&Event::Pairing(ready.told(pairing)))?;
+            observer.event(&Event::Pairing(ready.event(pairing)))?;
             let mut bout = Bout {
                 ready,
                 pairing,

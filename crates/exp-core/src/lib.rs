@@ -20,7 +20,7 @@ fn add<'offer>(
         offer.skipped.push((case.id(), skip));
         return None;
     }
-    let series = offer.of(card, name, order);
+    let series = offer.series_named(card, name, order);
     series.cases.push(Case::new(case.id()));
     Some(series)
 }

@@ -77,7 +77,7 @@ pub(crate) fn values(sweep: &Sweep) -> BTreeMap<What, (About, ByNode)> {
             return values.last().copied();
         }
         let logs: Vec<f64> = values.iter().map(|value| value.log).collect();
-        let variance = Moments::of(&logs).variance().unwrap_or(0.0) / logs.len() as f64;
+        let variance = Moments::from_values(&logs).variance().unwrap_or(0.0) / logs.len() as f64;
         Some(Value { log: median(&logs)?, variance })
     };
     let by_node = |(what, (about, by_rank)): (What, (About, BTreeMap<u32, Vec<Value>>))| {

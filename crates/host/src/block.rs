@@ -7,7 +7,6 @@ pub use below::Below;
 use serde::{Deserialize, Serialize};
 
 use super::Root;
-use super::irq::{self, Irq};
 use super::mountinfo::{Mounted, mounts};
 
 /// Storage.
@@ -28,6 +27,10 @@ pub struct Disk {
     pub model: Option<String>,
     /// Spins, as the driver states it; virtual disks (`virtio_blk`) claim it without spinning.
     pub rotational: Option<bool>,
+    /// Revolutions per minute; 1 where the device says that it does not turn (SCSI block device
+    /// characteristics).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation_rpm: Option<u32>,
     /// Capacity.
     pub size_bytes: u64,
     /// Selected queue scheduler.
@@ -40,10 +43,6 @@ pub struct Disk {
     pub read_ahead_bytes: Option<u64>,
     /// Smallest unit the device addresses.
     pub logical_block_bytes: Option<u64>,
-    /// Smallest unit the device writes without reading.
-    pub physical_block_bytes: Option<u64>,
-    /// Requests the queue holds.
-    pub queue_requests: Option<u64>,
     /// Driver of the device (`nvme`, `virtio_blk`, `sd`).
     pub driver: Option<String>,
     /// No device behind it (loop, zram, device mapper).
@@ -56,9 +55,6 @@ pub struct Disk {
     pub node: Option<usize>,
     /// PCIe link of the device.
     pub pcie: Option<PcieLink>,
-    /// Its interrupts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub interrupts: Vec<Irq>,
     /// What it has done for everybody since it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
@@ -235,29 +231,34 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
     let parts = root.list(dir).into_iter().filter(|part| part.starts_with(&name));
     let model = root.line(&format!("{dir}/device/model"));
     let below = parents(root, dir);
-    let links = paths(root, &name).into_iter().map(|path| format!("sys/block/{path}"));
-    let links = std::iter::once(dir.to_owned()).chain(links);
     Some(Disk {
         model,
         rotational: root.flag(&format!("{dir}/queue/rotational")),
+        rotation_rpm: root
+            .read_bytes(&format!("{dir}/device/vpd_pgb1"))
+            .and_then(|page| rpm(&page)),
         size_bytes: sectors.checked_mul(512)?,
         scheduler: root.selected(&format!("{dir}/queue/scheduler")),
         write_cache: root.line(&format!("{dir}/queue/write_cache")),
         fua: root.flag(&format!("{dir}/queue/fua")),
         read_ahead_bytes: queue("read_ahead_kb").and_then(|kib| kib.checked_mul(1024)),
         logical_block_bytes: queue("logical_block_size"),
-        physical_block_bytes: queue("physical_block_size"),
-        queue_requests: queue("nr_requests"),
         driver: below.iter().find_map(|at| root.link_name(&format!("{at}/driver"))),
         is_virtual: !root.exists(&format!("{dir}/device")) && !is_hardware(&name),
         number: root.line(&format!("{dir}/dev")),
         partitions: parts.filter_map(|part| root.line(&format!("{dir}/{part}/dev"))).collect(),
         node: below.iter().find_map(|at| root.number(&format!("{at}/numa_node"))),
         pcie: below.iter().find_map(|at| pcie_link(root, at)),
-        interrupts: links.flat_map(|link| irq::of(root, &link)).collect(),
         counted: None,
         name,
     })
+}
+
+/// Bytes 4 and 5 of the page of block device characteristics (SBC-4): the medium's rotation rate;
+/// 0 and FFFFh are no rate.
+fn rpm(page: &[u8]) -> Option<u32> {
+    let rate = u16::from_be_bytes([*page.get(4)?, *page.get(5)?]);
+    (page[1] == 0xb1 && rate != 0 && rate != u16::MAX).then_some(u32::from(rate))
 }
 
 /// The words of a device's line of /proc/diskstats, by its `major:minor` or its name.

@@ -74,7 +74,7 @@ impl Snapshot {
     /// outside the timed window.
     pub fn read(root: &Root, cpus: &[usize]) -> Snapshot {
         let (throttled_ns, throttled_periods) = throttling(root);
-        let pressure = |resource| pressure_line(root, resource, "some").map(|line| line.total_us);
+        let pressure = |resource| pressure_line(root, resource).map(|line| line.total_us);
         let word = |path: &str, at: usize| root.words(path).into_iter().nth(at);
         Snapshot {
             cpus: per_cpu(root, cpus),

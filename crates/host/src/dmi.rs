@@ -1,8 +1,4 @@
-//! Memory modules, their array and the caches, from the DMI table (SMBIOS structure types 17, 16
-//! and 7). Readable by root only.
-
-use record::order::Gather;
-use std::collections::BTreeMap;
+//! Memory modules from the DMI table (SMBIOS structure type 17). Readable by root only.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,66 +26,12 @@ pub struct Dimm {
     pub ranks: Option<u32>,
 }
 
-/// Where the table is.
-pub(super) const TABLE: &str = "sys/firmware/dmi/tables/DMI";
-
-/// All slots for main memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Array {
-    /// Slots, filled or empty.
-    pub(super) slots: u32,
-    /// Memory that they take at most, where the firmware states it.
-    pub(super) maximum_bytes: Option<u64>,
-}
+const TABLE: &str = "sys/firmware/dmi/tables/DMI";
 
 /// Memory slots of the machine; empty when the DMI table is not readable.
 pub(super) fn dimms(root: &Root) -> Vec<Dimm> {
     let table = root.read_bytes(TABLE).unwrap_or_default();
     structures(&table).into_iter().filter_map(parse).collect()
-}
-
-/// The arrays of main memory together; `None` if the table lists none.
-pub(super) fn array(root: &Root) -> Option<Array> {
-    let table = root.read_bytes(TABLE)?;
-    let arrays: Vec<Array> = structures(&table).into_iter().filter_map(one_array).collect();
-    let bytes = arrays.iter().map(|array| array.maximum_bytes);
-    (!arrays.is_empty()).then(|| Array {
-        slots: arrays.iter().map(|array| array.slots).sum(),
-        maximum_bytes: { bytes }.try_fold(0_u64, |all, bytes| Some(all.saturating_add(bytes?))),
-    })
-}
-
-/// Write policy by cache level, where all caches of a level have the same.
-pub(super) fn write_policies(root: &Root) -> BTreeMap<u32, String> {
-    let table = root.read_bytes(TABLE).unwrap_or_default();
-    let mut found: BTreeMap<u32, Vec<Option<&str>>> = BTreeMap::new();
-    for (level, policy) in structures(&table).into_iter().filter_map(cache_policy) {
-        found.entry(level).or_default().push(policy);
-    }
-    found
-        .into_iter()
-        .filter_map(|(level, policies)| {
-            let first = (*policies.first()?)?;
-            let is_same = policies.iter().all(|policy| *policy == Some(first));
-            is_same.then(|| (level, first.to_owned()))
-        })
-        .gather()
-}
-
-/// An array of system memory (DSP0134, section 7.17).
-fn one_array(raw: &[u8]) -> Option<Array> {
-    const SYSTEM_MEMORY: u64 = 3;
-    const SEE_EXTENDED: u64 = 0x8000_0000;
-    let fixed = formatted(raw, 16)?;
-    (number(fixed, 0x05, 1) == Some(SYSTEM_MEMORY)).then_some(())?;
-    let maximum_bytes = match number(fixed, 0x07, 4)? {
-        SEE_EXTENDED => number(fixed, 0x0f, 8),
-        kib => Some(kib << 10),
-    };
-    Some(Array {
-        slots: number(fixed, 0x0d, 2)? as u32,
-        maximum_bytes: maximum_bytes.filter(|bytes| *bytes > 0),
-    })
 }
 
 /// The formatted part of a structure, if it is of that type.
@@ -102,20 +44,6 @@ fn formatted(raw: &[u8], kind: u8) -> Option<&[u8]> {
 fn number(fixed: &[u8], at: usize, bytes: usize) -> Option<u64> {
     let bytes = fixed.get(at..at + bytes)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-}
-
-/// Level and policy of a cache that is enabled (DSP0134, section 7.8): bits 2:0 of the
-/// configuration are the level less one, bit 7 whether it is enabled, bits 9:8 the mode.
-fn cache_policy(raw: &[u8]) -> Option<(u32, Option<&'static str>)> {
-    let configuration = number(formatted(raw, 7)?, 0x05, 2)?;
-    let policy = match configuration >> 8 & 3 {
-        0 => Some("write-through"),
-        1 => Some("write-back"),
-        2 => Some("varies with the address"),
-        _ => None,
-    };
-    let is_enabled = configuration >> 7 & 1 == 1;
-    is_enabled.then(|| ((configuration & 7) as u32 + 1, policy))
 }
 
 /// Cuts the table into structures: a formatted part of `[1]` bytes, then strings up to two zeros.
@@ -251,43 +179,6 @@ mod tests {
         let found = structures(&table);
         assert_eq!(found.iter().map(|one| one[0]).collect::<Vec<_>>(), [1, 127, 17]);
         assert_eq!(found[2], structure());
-    }
-
-    #[test]
-    fn arrays_and_caches_are_read() {
-        let array = |capacity: u32, slots: u16, extended: u64, of: u8| {
-            let (capacity, slots) = (capacity.to_le_bytes(), slots.to_le_bytes());
-            let extended = extended.to_le_bytes();
-            let numbers = [(0x05, &[of][..]), (0x07, &capacity), (0x0d, &slots), (0x0f, &extended)];
-            raw(16, 0x17, &numbers, &[0, 0])
-        };
-        let cache =
-            |configuration: u16| raw(7, 0x13, &[(0x05, &configuration.to_le_bytes())], &[0, 0]);
-        let table = [
-            array(0x8000_0000, 16, 4 << 40, 3),
-            array(64 << 20, 4, 0, 3),
-            array(8 << 10, 1, 0, 4),
-            // Two first levels that write back, a second of each kind, a third switched off.
-            cache(0x0180),
-            cache(0x0180),
-            cache(0x0181),
-            cache(0x0081),
-            cache(0x0102),
-            cache(0x0383),
-        ]
-        .concat();
-        let hex: Vec<String> = table.iter().map(|byte| format!("{byte:02x}")).collect();
-        let root = Root::tree(&format!("=x {TABLE}\n{}\n", hex.join(" ")));
-        let expected = Array { slots: 20, maximum_bytes: Some((4 << 40) + (64 << 30)) };
-        assert_eq!(super::array(&root), Some(expected));
-        let expected = BTreeMap::from([(1, "write-back".to_owned())]);
-        assert_eq!(write_policies(&root), expected);
-        for length in 0..table.len() {
-            // Must not panic.
-            structures(&table[..length]).into_iter().for_each(|raw| {
-                let _ = (one_array(raw), cache_policy(raw));
-            });
-        }
     }
 
     #[test]

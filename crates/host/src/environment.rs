@@ -2,7 +2,6 @@
 
 use super::Host;
 use super::cpu::NO_IDLE_DRIVER;
-use super::net::shaping::Shaper;
 use record::order::Gather;
 use std::collections::BTreeMap;
 
@@ -60,7 +59,7 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
     known.chain(of_parts(host)).gather()
 }
 
-/// What there is one of for each vulnerability, memory node or interface.
+/// What there is one of for each vulnerability or memory node.
 fn of_parts(host: &Host) -> Vec<(String, String)> {
     let mitigations = host.kernel.mitigations.iter();
     let mitigations =
@@ -68,12 +67,7 @@ fn of_parts(host: &Host) -> Vec<(String, String)> {
     let nodes = host.numa.nodes.iter().filter_map(|node| {
         Some((format!("node{}_free_bytes", node.id), node.free_bytes?.to_string()))
     });
-    let shaping = host.net.interfaces.iter().filter_map(|interface| {
-        let names: Vec<String> = interface.shaping.iter().map(Shaper::name).collect();
-        let name = format!("shaping.{}", interface.name);
-        (!names.is_empty()).then(|| (name, names.join("; ")))
-    });
-    mitigations.chain(nodes).chain(shaping).collect()
+    mitigations.chain(nodes).collect()
 }
 
 fn hypervisor(host: &Host) -> Option<String> {

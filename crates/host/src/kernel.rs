@@ -38,8 +38,6 @@ pub struct Kernel {
     pub nohz_full: Vec<usize>,
     /// NMI watchdog is on.
     pub nmi_watchdog: Option<bool>,
-    /// Watchdog (soft lockup) is on.
-    pub watchdog: Option<bool>,
     /// `kernel.perf_event_paranoid`.
     pub perf_event_paranoid: Option<i32>,
     /// perf_event_open can open a hardware counter here (from [`Outside`], not from a file).
@@ -109,14 +107,6 @@ pub struct Container {
 pub struct Pressure {
     /// Some task waited for a CPU.
     pub cpu_some: Option<PressureLine>,
-    /// Some task waited for memory.
-    pub memory_some: Option<PressureLine>,
-    /// All tasks waited for memory.
-    pub memory_full: Option<PressureLine>,
-    /// Some task waited for I/O.
-    pub io_some: Option<PressureLine>,
-    /// All tasks waited for I/O.
-    pub io_full: Option<PressureLine>,
 }
 
 /// One line of a pressure file.
@@ -124,8 +114,6 @@ pub struct Pressure {
 pub struct PressureLine {
     /// Percent of the last 10 s.
     pub avg10_percent: f64,
-    /// Percent of the last 60 s.
-    pub avg60_percent: f64,
     /// Microseconds since boot.
     pub total_us: u64,
 }
@@ -170,7 +158,6 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
         nohz_full: nohz_full(root, command_line.as_deref()),
         command_line,
         nmi_watchdog: flag("nmi_watchdog"),
-        watchdog: flag("watchdog"),
         perf_event_paranoid: root.number("proc/sys/kernel/perf_event_paranoid"),
         has_perf: outside.has_perf,
         has_rings: outside.has_rings,
@@ -188,13 +175,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
         euid: outside.euid,
         uptime_s: uptime.first().and_then(|word| finite(word)),
         load: load(root),
-        pressure: Pressure {
-            cpu_some: pressure_line(root, "cpu", "some"),
-            memory_some: pressure_line(root, "memory", "some"),
-            memory_full: pressure_line(root, "memory", "full"),
-            io_some: pressure_line(root, "io", "some"),
-            io_full: pressure_line(root, "io", "full"),
-        },
+        pressure: Pressure { cpu_some: pressure_line(root, "cpu") },
         tracers: tracers.and_then(|path| root.read(&path)).map(|names| text::words(&names)),
     }
 }
@@ -272,13 +253,12 @@ fn load(root: &Root) -> Option<[f64; 3]> {
 }
 
 /// `some avg10=0.16 avg60=0.45 avg300=0.85 total=7287400` (Documentation/accounting/psi.rst).
-pub(super) fn pressure_line(root: &Root, resource: &str, who: &str) -> Option<PressureLine> {
+pub(super) fn pressure_line(root: &Root, resource: &str) -> Option<PressureLine> {
     let text = root.read(&format!("proc/pressure/{resource}"))?;
-    let line = text.lines().find(|line| line.split(' ').next() == Some(who))?;
+    let line = text.lines().find(|line| line.split(' ').next() == Some("some"))?;
     let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
     Some(PressureLine {
         avg10_percent: finite(field("avg10=")?)?,
-        avg60_percent: finite(field("avg60=")?)?,
         total_us: field("total=")?.parse().ok()?,
     })
 }

@@ -19,13 +19,11 @@ mod choose;
 pub mod counters;
 pub mod cpu;
 mod cpulist;
-pub mod devices;
 pub mod dmi;
 pub mod environment;
 pub mod given;
 mod identity;
 pub mod interrupts;
-pub mod irq;
 pub mod kernel;
 mod kernel_answers;
 pub mod limits;
@@ -81,9 +79,6 @@ pub struct Host {
     pub net: Net,
     /// Disks and mounted file systems.
     pub block: Block,
-    /// Parts that no law needs: for the description of the machine.
-    #[serde(default)]
-    pub devices: devices::Devices,
     /// Kernel, distribution, hypervisor, container, settings that disturb or protect.
     pub kernel: Kernel,
     /// What this process may use: control groups, resource limits.
@@ -116,16 +111,11 @@ impl Host {
         cpu.settle(root, &outside, &mut cache, is_guest, &mut doubts);
         let mut memory = memory::read(root, &outside, &mut doubts);
         kernel_answers::settle(root, &mut memory, &mut kernel);
-        let net = net::read(root, &outside);
-        let block = block::read(root);
-        let parts = devices::Parts { cache: &cache, memory: &memory, net: &net, block: &block };
-        let devices = devices::read(root, &outside, &parts);
         let identity = identity::identity(root, &cpu, &kernel);
         Host {
             numa: numa::read(root, &cpu.cpus),
-            net,
-            block,
-            devices,
+            net: net::read(root, &outside),
+            block: block::read(root),
             limits: limits::read(root, &outside, &cpu),
             given: Given::default(),
             cpu,

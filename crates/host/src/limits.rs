@@ -38,10 +38,6 @@ pub struct Limits {
     pub io: Vec<IoLimit>,
     /// CPUs of the cpuset, as the kernel lists them.
     pub cpuset: Option<Vec<usize>>,
-    /// Files that count throttling, innermost group first (paths under the root).
-    pub throttling_files: Vec<String>,
-    /// Memory that may be locked.
-    pub locked_memory: Option<Rlimit>,
     /// Files that may be open.
     pub open_files: Option<Rlimit>,
     /// Highest real-time priority without the right to any (RLIMIT_RTPRIO).
@@ -118,8 +114,6 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
         cpu_quota,
         io: cgroup::io_limits(&groups, root),
         cpuset: groups.iter().find_map(|group| group.cpuset(root)),
-        throttling_files: groups.iter().filter_map(|group| group.throttling_file(root)).collect(),
-        locked_memory: rlimit(&limits, "Max locked memory"),
         open_files: rlimit(&limits, "Max open files"),
         realtime_priority: rlimit(&limits, "Max realtime priority"),
         message_bytes: root.number("proc/sys/fs/mqueue/msgsize_max"),

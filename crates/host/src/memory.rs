@@ -1,6 +1,8 @@
 //! Main memory and how the kernel manages it.
 
 use record::order::InOrder;
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::dmi::{self, Dimm};
@@ -32,18 +34,26 @@ pub struct Memory {
     pub ksm: Ksm,
     /// `vm.overcommit_memory` (0 heuristic, 1 always, 2 never).
     pub overcommit: Option<u32>,
-    /// `vm.swappiness`.
-    pub swappiness: Option<u32>,
     /// `vm.dirty_ratio`, percent of available memory.
     pub dirty_ratio_percent: Option<u32>,
     /// `vm.dirty_background_ratio`, percent of available memory.
     pub dirty_background_ratio_percent: Option<u32>,
-    /// `zswap` compresses pages before swap.
-    pub zswap: Option<bool>,
     /// Automatic NUMA balancing is on (non-zero `kernel.numa_balancing`).
     pub numa_balancing: Option<bool>,
     /// Memory modules (DMI type 17), when the table is readable.
     pub dimms: Vec<Dimm>,
+    /// Channels that hold memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<Channels>,
+}
+
+/// Memory channels, and where their number is from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Channels {
+    /// Those that hold a module.
+    pub count: usize,
+    /// `EDAC` (the memory controllers' drivers) or `DMI` (the names of filled slots).
+    pub source: String,
 }
 
 /// Transparent huge pages.
@@ -55,12 +65,6 @@ pub struct TransparentHugePages {
     pub for_process: Option<bool>,
     /// When a fault compacts memory for a huge page.
     pub defrag: Option<String>,
-    /// Same for shared memory.
-    pub shmem_enabled: Option<String>,
-    /// khugepaged defragments.
-    pub khugepaged_defrag: Option<bool>,
-    /// Pause between khugepaged's scans.
-    pub khugepaged_sleep_ms: Option<u64>,
     /// Size of one huge page.
     pub page_bytes: Option<u64>,
 }
@@ -93,6 +97,7 @@ pub(super) fn read(root: &Root, outside: &Outside, doubts: &mut Doubts) -> Memor
         let kib = text::beside(&meminfo, name)?.trim_end_matches("kB");
         doubts.number(quantity, (name, "/proc/meminfo"), kib, 1024.0)
     };
+    let dimms = dmi::dimms(root);
     Memory {
         total_bytes: stated("MemTotal", "memory.total"),
         available_bytes: stated("MemAvailable", "memory.available"),
@@ -108,12 +113,11 @@ pub(super) fn read(root: &Root, outside: &Outside, doubts: &mut Doubts) -> Memor
             sharing_pages: root.number("sys/kernel/mm/ksm/pages_sharing"),
         },
         overcommit: root.number("proc/sys/vm/overcommit_memory"),
-        swappiness: root.number("proc/sys/vm/swappiness"),
         dirty_ratio_percent: root.number("proc/sys/vm/dirty_ratio"),
         dirty_background_ratio_percent: root.number("proc/sys/vm/dirty_background_ratio"),
-        zswap: root.line("sys/module/zswap/parameters/enabled").map(|text| text == "Y"),
         numa_balancing: root.flag("proc/sys/kernel/numa_balancing"),
-        dimms: dmi::dimms(root),
+        channels: channels(root, &dimms),
+        dimms,
     }
 }
 
@@ -124,13 +128,52 @@ fn transparent(root: &Root) -> TransparentHugePages {
         enabled: root.selected(&format!("{DIR}/enabled")),
         for_process: text::after(&status, "THP_enabled:").map(|on| on == "1"),
         defrag: root.selected(&format!("{DIR}/defrag")),
-        shmem_enabled: root.selected(&format!("{DIR}/shmem_enabled")),
-        khugepaged_defrag: root.flag(&format!("{DIR}/khugepaged/defrag")),
-        khugepaged_sleep_ms: root.number(&format!("{DIR}/khugepaged/scan_sleep_millisecs")),
         page_bytes: root
             .number(&format!("{DIR}/hpage_pmd_size"))
             .filter(|bytes: &u64| is_plausible("huge_page_bytes", *bytes as f64)),
     }
+}
+
+fn channels(root: &Root, dimms: &[Dimm]) -> Option<Channels> {
+    let found = [("EDAC", edac_channels(root)), ("DMI", named_channels(dimms))];
+    let (source, count) = found.into_iter().find(|(_, count)| *count > 0)?;
+    Some(Channels { count, source: source.to_owned() })
+}
+
+/// Channels in which the memory controllers' drivers see modules: `channel 0 slot 1`
+/// (Documentation/driver-api/edac.rst).
+fn edac_channels(root: &Root) -> usize {
+    const DIR: &str = "sys/devices/system/edac/mc";
+    let mut found = BTreeSet::new();
+    for controller in root.numbered(DIR, "mc") {
+        let dir = format!("{DIR}/mc{controller}");
+        for module in root.numbered(&dir, "dimm") {
+            let words = root.words(&format!("{dir}/dimm{module}/dimm_location"));
+            let mut words = words.iter().skip_while(|word| *word != "channel");
+            if let Some(channel) = words.nth(1) {
+                found.insert((controller, channel.clone()));
+            }
+        }
+    }
+    found.len()
+}
+
+/// Channels by the names of filled slots: `P0 CHANNEL A`, `ChannelB-DIMM0`.
+fn named_channels(dimms: &[Dimm]) -> usize {
+    let filled = dimms.iter().filter(|dimm| dimm.size_bytes > 0);
+    let names: BTreeSet<String> = filled
+        .filter_map(|dimm| {
+            let texts = [dimm.bank.as_deref(), dimm.locator.as_deref()];
+            texts.into_iter().flatten().find_map(|text| {
+                let text = text.to_ascii_uppercase();
+                let end = text.find("CHANNEL")? + "CHANNEL".len();
+                let rest = text[end..].trim_start_matches([' ', '_']);
+                let name = rest.chars().next().filter(char::is_ascii_alphanumeric)?;
+                Some(format!("{}{name}", &text[..end]))
+            })
+        })
+        .collect();
+    names.len()
 }
 
 fn pools(root: &Root) -> Vec<HugePagePool> {
@@ -148,4 +191,38 @@ fn pools(root: &Root) -> Vec<HugePagePool> {
     let mut pools: Vec<HugePagePool> = root.list(DIR).iter().filter_map(pool).collect();
     pools.order_by_key(|pool| pool.page_bytes);
     pools
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Channels, channels};
+    use crate::Root;
+    use crate::dmi::Dimm;
+
+    #[test]
+    fn channels_are_those_of_the_drivers_else_those_that_slots_are_named_after() {
+        let dimm = |bank: &str, size_bytes: u64| Dimm {
+            locator: Some("DIMM 0".to_owned()),
+            bank: Some(bank.to_owned()),
+            size_bytes,
+            kind: None,
+            rated_mts: None,
+            configured_mts: None,
+            data_bits: None,
+            ranks: None,
+        };
+        let dimms = [("P0 CHANNEL A", 1), ("P0 CHANNEL A", 1), ("P0 CHANNEL B", 1)];
+        let mut dimms = dimms.map(|(bank, size)| dimm(bank, size)).to_vec();
+        dimms.push(dimm("P0 CHANNEL C", 0));
+        let named = Channels { count: 2, source: "DMI".to_owned() };
+        assert_eq!(channels(&Root::tree(""), &dimms), Some(named));
+        let drivers = Root::tree(
+            "== sys/devices/system/edac/mc/mc{0-1}/dimm0/dimm_location\nchannel 0 slot 0 \n\
+             == sys/devices/system/edac/mc/mc0/dimm1/dimm_location\nchannel 1 slot 0 \n\
+             == sys/devices/system/edac/mc/mc0/dimm2/dimm_location\nchannel 1 slot 1 \n",
+        );
+        let seen = Channels { count: 3, source: "EDAC".to_owned() };
+        assert_eq!(channels(&drivers, &dimms), Some(seen));
+        assert_eq!(channels(&Root::tree(""), &[]), None);
+    }
 }

@@ -25,10 +25,6 @@ pub struct MountStats {
 /// Bytes since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
-    /// By read(2) through the page cache.
-    pub normal_read: u64,
-    /// By read(2) past it (O_DIRECT).
-    pub direct_read: u64,
     /// From the server, by READ.
     pub server_read: u64,
 }
@@ -112,11 +108,7 @@ fn detail(mount: &mut MountStats, line: &str) {
 }
 
 fn bytes(numbers: &[u64]) -> Option<Bytes> {
-    Some(Bytes {
-        normal_read: *numbers.first()?,
-        direct_read: *numbers.get(2)?,
-        server_read: *numbers.get(4)?,
-    })
+    Some(Bytes { server_read: *numbers.get(4)? })
 }
 
 fn operation(numbers: &[u64]) -> Option<Operation> {
@@ -144,7 +136,7 @@ macro_rules! since {
 impl Bytes {
     /// What came after `before`; `None` where the mount is another one than then.
     pub fn since(self, before: Bytes) -> Option<Bytes> {
-        Some(since!(self, before, Bytes { normal_read, direct_read, server_read }))
+        Some(since!(self, before, Bytes { server_read }))
     }
 }
 
@@ -232,7 +224,7 @@ mod tests {
         assert_eq!((between.rtt_ms, between.execute_ms, between.errors), (40, 50, Some(1)));
         // Mounted anew in between: its counters began again.
         assert_eq!(then.since(now), None);
-        let bytes = Bytes { server_read: 7, ..Bytes::default() };
+        let bytes = Bytes { server_read: 7 };
         assert_eq!(Bytes::default().since(bytes), None);
     }
 }

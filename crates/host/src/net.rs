@@ -4,19 +4,16 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::block::{PcieLink, pcie_link};
-use super::irq::{self, Irq};
 use super::{Outside, Root};
 
 mod ethtool;
 pub(super) mod loopback;
-pub mod shaping;
 
 use super::plausible::is_plausible;
 use super::ports::{self, Ports};
 use super::text::numbers;
-pub use ethtool::ToldLink;
+pub(super) use ethtool::{live_links, recorded_links};
 pub use loopback::LoopbackFault;
-use shaping::{Place, Shaper};
 
 /// Network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,10 +22,6 @@ pub struct Net {
     pub interfaces: Vec<Interface>,
     /// Default TCP congestion control.
     pub congestion_control: Option<String>,
-    /// `net.core.rmem_max`.
-    pub receive_buffer_max_bytes: Option<u64>,
-    /// `net.core.wmem_max`.
-    pub send_buffer_max_bytes: Option<u64>,
     /// `net.core.wmem_default`: the send buffer of a socket that asks for none.
     pub send_buffer_default_bytes: Option<u64>,
     /// `net.core.busy_read`: microseconds a blocking read polls the device; 0 = off.
@@ -36,10 +29,6 @@ pub struct Net {
     /// `net.ipv4.tcp_timestamps` is on: twelve bytes of each segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_timestamps: Option<bool>,
-    /// `net.ipv4.ping_group_range`: groups that may send ICMP echoes without privileges, lowest and
-    /// highest; none where the first is above the second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ping_groups: Option<(u64, u64)>,
     /// How this process may send ICMP echoes; none if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echoes: Option<Echoes>,
@@ -171,21 +160,6 @@ pub struct Interface {
     /// What of the stack's work is done for many packets at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offloads: Option<Offloads>,
-    /// Queueing disciplines that shape, delay or filter its traffic.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shaping: Vec<Shaper>,
-    /// The device's interrupts for what it receives.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub interrupts: Vec<Irq>,
-}
-
-impl Interface {
-    /// The shaper of all outgoing traffic, if its rate is known.
-    pub fn shaper(&self) -> Option<(&Shaper, u64)> {
-        let mut all = self.shaping.iter();
-        all.find(|shaper| shaper.place == Place::Root)
-            .and_then(|shaper| Some((shaper, shaper.bits_per_second?)))
-    }
 }
 
 /// Interrupts held back, as `ethtool -c` shows them: one comes when so much time has passed or so
@@ -196,14 +170,8 @@ pub struct Coalescing {
     pub receive_us: u32,
     /// Frames that came in.
     pub receive_frames: u32,
-    /// Microseconds after a frame went out.
-    pub send_us: u32,
-    /// Frames that went out.
-    pub send_frames: u32,
     /// The driver changes those of receiving with the traffic.
     pub adaptive_receive: bool,
-    /// The driver changes those of sending with the traffic.
-    pub adaptive_send: bool,
 }
 
 /// What the device or the kernel does for many packets at once.
@@ -220,20 +188,16 @@ pub struct Offloads {
 }
 
 pub(super) fn read(root: &Root, outside: &Outside) -> Net {
-    let ping_groups = ping_groups(root);
     Net {
         interfaces: interfaces(root, outside),
         congestion_control: root.line("proc/sys/net/ipv4/tcp_congestion_control"),
-        receive_buffer_max_bytes: root.number("proc/sys/net/core/rmem_max"),
-        send_buffer_max_bytes: root.number("proc/sys/net/core/wmem_max"),
         send_buffer_default_bytes: root.number("proc/sys/net/core/wmem_default"),
         busy_read_us: root.number("proc/sys/net/core/busy_read"),
         default_queueing: root.line("proc/sys/net/core/default_qdisc"),
         tcp_receive_buffer_max_bytes: largest(root, "proc/sys/net/ipv4/tcp_rmem"),
         tcp_send_buffer_max_bytes: largest(root, "proc/sys/net/ipv4/tcp_wmem"),
         tcp_timestamps: root.flag("proc/sys/net/ipv4/tcp_timestamps"),
-        ping_groups,
-        echoes: echoes(ping_groups, outside),
+        echoes: echoes(root, outside),
         has_loopback_v6: outside.has_loopback_v6.unwrap_or_else(|| has_loopback_v6(root)),
         loopback_fault: outside.loopback.and_then(Result::err),
         ignores_echoes: [
@@ -268,7 +232,7 @@ fn interfaces(root: &Root, outside: &Outside) -> Vec<Interface> {
     let with_told = |name: String| {
         let mut found = interface(root, &format!("{DIR}/{name}"), name);
         if let Some(told) = told.get(&found.name) {
-            told.tell(&mut found);
+            found.add_link(told);
         }
         found
     };
@@ -277,11 +241,11 @@ fn interfaces(root: &Root, outside: &Outside) -> Vec<Interface> {
 
 /// The kernel's answer; of a recorded process its own rights decide, not its user: a container's
 /// root may lack them.
-fn echoes(ping_groups: Option<(u64, u64)>, outside: &Outside) -> Option<Echoes> {
+fn echoes(root: &Root, outside: &Outside) -> Option<Echoes> {
     if outside.echoes.is_some() {
         return outside.echoes;
     }
-    let (low, high) = ping_groups.unwrap_or((1, 0));
+    let (low, high) = ping_groups(root).unwrap_or((1, 0));
     let mut groups = outside.groups.iter();
     if groups.any(|group| (low..=high).contains(group)) {
         return Some(Echoes::Datagram);
@@ -372,8 +336,6 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
         bus: root.link_name(&format!("{dir}/device/subsystem")),
         coalescing: None,
         offloads: None,
-        shaping: Vec::new(),
-        interrupts: irq::of(root, dir),
         name,
     }
 }
@@ -442,14 +404,7 @@ mod tests {
         let eth0 = &net.interfaces[0];
         assert_eq!(eth0.mtu_bytes, Some(9000));
         assert_eq!(eth0.speed_bits_per_second, Some(2_500_000_000));
-        let expected = Coalescing {
-            receive_us: 30,
-            receive_frames: 4,
-            send_us: 50,
-            send_frames: 16,
-            adaptive_receive: true,
-            adaptive_send: false,
-        };
+        let expected = Coalescing { receive_us: 30, receive_frames: 4, adaptive_receive: true };
         assert_eq!(eth0.coalescing, Some(expected));
         let expected = Offloads { tso: true, gso: true, gro: false, lro: false };
         assert_eq!(eth0.offloads, Some(expected));

@@ -4,11 +4,12 @@ use record::order::Gather;
 use std::collections::BTreeMap;
 
 use super::cpulist::{CPUS_MAX, parse_list};
-use super::net::{Echoes, LoopbackFault, ToldLink, loopback};
+use super::net::{self, Echoes, LoopbackFault, loopback};
 use super::plausible::is_plausible;
 use super::{Root, text};
 /// One CPUID leaf as the processor answered it.
 pub use metal::cpuid::Leaf as CpuidLeaf;
+use metal::ethtool::Link;
 
 /// Facts that are in no file, or only in files about this process. A recorded tree replaces all of
 /// them (`cpuid.txt` and `facts.txt`).
@@ -48,7 +49,7 @@ pub struct Outside {
     /// Programs reach each other at `::1`.
     pub has_loopback_v6: Option<bool>,
     /// The facts from the drivers of this process's network interfaces, by name.
-    pub links: BTreeMap<String, ToldLink>,
+    pub links: BTreeMap<String, Link>,
 }
 
 impl Outside {
@@ -75,14 +76,13 @@ impl Outside {
             has_net_raw: None,
             loopback: Some(loopback::live()),
             has_loopback_v6: Some(loopback::has_v6()),
-            links: ToldLink::live(),
+            links: net::live_links(),
         }
     }
 
-    /// A recorded machine: `ethtool.txt`, `netlink/disciplines` and `netlink/classes`
-    /// ([`ToldLink::recorded`]), `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf,
-    /// subleaf, EAX, EBX, ECX, EDX; `#` starts a comment), `cpuid/N` (the same of CPU N, where the
-    /// CPUs differ) and `facts.txt` (`key=value` lines:
+    /// A recorded machine: `ethtool.txt` ([`net::recorded_links`]), `cpuid.txt` (one leaf a line,
+    /// six hexadecimal numbers: leaf, subleaf, EAX, EBX, ECX, EDX; `#` starts a comment), `cpuid/N`
+    /// (the same of CPU N, where the CPUs differ) and `facts.txt` (`key=value` lines:
     /// `arch`, `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `told_slice_ns`,
     /// `counter_hz`, `has_perf`, `has_rings`, `groups` (numbers), `net_raw`, `loopback` (`works`
     /// or a [`LoopbackFault`])). What does not parse is left out.
@@ -116,11 +116,7 @@ impl Outside {
             loopback: loopback::recorded(root, fact("loopback").as_deref()),
             has_loopback_v6: None,
             echoes: None,
-            links: ToldLink::recorded(
-                &root.read("ethtool.txt").unwrap_or_default(),
-                &root.read_bytes("netlink/disciplines").unwrap_or_default(),
-                &root.read_bytes("netlink/classes").unwrap_or_default(),
-            ),
+            links: net::recorded_links(&root.read("ethtool.txt").unwrap_or_default()),
         }
     }
 

@@ -31,7 +31,7 @@ pub struct Device {
 impl Device {
     /// The coefficient of its times, which was fitted to recorded machines with such devices.
     pub fn fitted(&self, site: &Site) -> f64 {
-        site.fitted.of(self.name)
+        site.fitted.coefficient(self.name)
     }
 }
 
@@ -195,9 +195,9 @@ pub fn reading(site: &Site, disk: Option<&Disk>, span: f64) -> Reading {
     if rpm.is_some() || class.name == SPINNING.name {
         let share = disk.map_or(1.0 / 3.0, |disk| span / disk.size_bytes.max(1) as f64);
         let (random, next, how) = spinning(rpm, given("disk.cache"), span, share);
-        reading.random = reading.random.at(random).and(&how);
-        reading.next = reading.next.at(next).and(&how);
-        reading.rate = reading.rate.at(SPINNING.rate);
+        reading.random = reading.random.with_range(random).and(&how);
+        reading.next = reading.next.with_range(next).and(&how);
+        reading.rate = reading.rate.with_range(SPINNING.rate);
         reading.sure = true;
     }
     if let Some(since) = disk.and_then(|disk| disk.counted).filter(|_| !class.sure) {
@@ -210,14 +210,14 @@ pub fn reading(site: &Site, disk: Option<&Disk>, span: f64) -> Reading {
     }
     if let Some(ns) = given("disk.read_latency") {
         let told = format!("a random read takes {:.0} µs (--set host.disk.read_latency)", ns / 1e3);
-        reading.random = reading.random.at(around(ns, 0.5)).and(&told);
+        reading.random = reading.random.with_range(around(ns, 0.5)).and(&told);
         // The next block may lie in a buffer, or take as long.
-        reading.next = reading.next.at(range(0.15 * ns, 0.8 * ns, 1.5 * ns)).and(&told);
+        reading.next = reading.next.with_range(range(0.15 * ns, 0.8 * ns, 1.5 * ns)).and(&told);
         reading.sure = true;
     }
     if let Some(rate) = given("disk.read").map(|rate| rate / 1e9) {
         let told = format!("{rate:.2} GB/s sequential (--set host.disk.read)");
-        reading.rate = reading.rate.at(around(rate, 0.4)).and(told);
+        reading.rate = reading.rate.with_range(around(rate, 0.4)).and(told);
     }
     reading
 }

@@ -64,7 +64,7 @@ fn figures<'run>(
     experiment: &'static str,
     names: &'static [&'static str],
 ) -> impl Iterator<Item = (&'run CaseId, f64)> {
-    let of = move |name: &&'static str| facts.known.map(|known| known.of(experiment, name));
+    let of = move |name: &&'static str| facts.known.map(|known| known.figures(experiment, name));
     names.iter().filter_map(of).flatten().filter(|(_, value)| *value > 0.0)
 }
 

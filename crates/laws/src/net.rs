@@ -113,11 +113,6 @@ fn least(a: Range, b: Range) -> Range {
 fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
     let usb = way.is_on_usb();
     match way.kind() {
-        // One end's shaper says nothing of what is slower beyond it.
-        kind if way.holding().is_some() && kind != Kind::Virtual => (
-            range(0.05, 0.98, 1.01),
-            "the whole rate of the shaper, unless a slower hop lies between",
-        ),
         _ if way.is_shaped() => (range(0.97, 1.0, 1.01), "the whole rate of the shaper"),
         _ if way.has_gateway => (range(0.01, 0.9, 1.002), "beyond the gateway may be slower"),
         Kind::Wireless => (range(0.08, 0.5, 0.8), "a radio gives 8 to 80 % of its rate"),
@@ -156,7 +151,6 @@ enum Toward {
 }
 
 fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> Law {
-    let way = &way.toward(toward == Toward::Far);
     let name = way.name();
     let law = match way.kind() {
         Kind::Loopback => return Law::hardware(range(0.0, 0.0, 0.0), "loopback: no link"),

@@ -127,7 +127,7 @@ pub fn call(facts: Facts, share: f64) -> Law {
 fn entry_by_clock(facts: Facts) -> Option<Law> {
     let call = measured_read(facts.known?, "clock_gettime_syscall")?;
     let service = Work::from(KERNEL_CLOCK).law(facts.site, "less the clock read itself");
-    let measured = Law::of(
+    let measured = Law::from_range(
         range(0.97 * call, call, 1.03 * call),
         format!("clock_gettime as a system call took {call:.0} ns (measured by clock.read)"),
     );
@@ -159,11 +159,11 @@ fn stated_entry(facts: Facts) -> Law {
     let what = format!("{:.0} to {:.0} cycles of entry and exit", bare.low, bare.high);
     let mut cycles = Law::hardware(bare, what).unsourced();
     for Mitigation { name, entry, at_return, .. } in mitigations(&words) {
-        let returns = scaled(*at_return, ENTRY_RETURNS * site.fitted.of(name));
+        let returns = scaled(*at_return, ENTRY_RETURNS * site.fitted.coefficient(name));
         let part = sum(*entry, returns);
         cycles = cycles + Law::software(part, format!("{name}, {:.0} cycles", part.likely));
     }
-    let mut law = clocked(facts, cycles.times(site.fitted.of(work::ENTRY)))
+    let mut law = clocked(facts, cycles.times(site.fitted.coefficient(work::ENTRY)))
         .counting_if(words.isolates_tables(), Condition::PageTableIsolation);
     if kernel.mitigations.is_empty() {
         law = law.widened(1.1, 3.0, "the kernel does not report its mitigations");

@@ -1,6 +1,9 @@
 //! One file per architecture with the same list of functions. The list below
 //! is what the rest of the crate may call, so an architecture that lacks one
 //! does not compile. Assembly is nowhere else.
+//!
+//! Timed code: every body here is what a figure times. No instruction and no memory operand may be
+//! added to a turn, its head stays aligned, and a chain depends on itself; `tests` holds that.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

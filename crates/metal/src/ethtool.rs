@@ -24,7 +24,6 @@ const FLAG_LRO: u32 = 1 << 15;
 /// device's place on its bus are 32 bytes each, after the command.
 const DRIVER_WORDS: usize = 49;
 const DRIVER_NAME: std::ops::Range<usize> = 4..36;
-const DRIVER_FIRMWARE: std::ops::Range<usize> = 68..100;
 const DRIVER_BUS: std::ops::Range<usize> = 100..132;
 /// `struct ethtool_coalesce` is 23 words.
 const COALESCE_WORDS: usize = 23;
@@ -44,14 +43,8 @@ pub struct Coalescing {
     pub receive_us: u32,
     /// Frames that came in.
     pub receive_frames: u32,
-    /// Microseconds after a frame went out.
-    pub send_us: u32,
-    /// Frames that went out.
-    pub send_frames: u32,
     /// The driver changes those of receiving with the traffic.
     pub adaptive_receive: bool,
-    /// The driver changes those of sending with the traffic.
-    pub adaptive_send: bool,
 }
 
 /// A driver's facts about its interface. Missing facts are `None`.
@@ -59,8 +52,6 @@ pub struct Coalescing {
 pub struct Link {
     /// Driver: `igb`, `veth`, `bridge`.
     pub driver: Option<String>,
-    /// Its firmware, as the driver spells its version.
-    pub firmware: Option<String>,
     /// The device's place on its bus (`0000:00:03.0`, `usb-…`); none where there is no device.
     pub place: Option<String>,
     /// Maximum transmission unit, in bytes.
@@ -111,10 +102,9 @@ pub fn link(name: &str) -> io::Result<Link> {
     let asked = Asked::new(name)?;
     let mtu = asked.mtu()?;
     let (speed_mbit, is_full_duplex) = asked.settings().unwrap_or_default();
-    let [driver, firmware, place] = asked.driver().unwrap_or_default();
+    let [driver, place] = asked.driver().unwrap_or_default();
     Ok(Link {
         driver,
-        firmware,
         place,
         mtu_bytes: u32::try_from(mtu).ok(),
         speed_mbit,
@@ -188,7 +178,7 @@ impl Asked {
     }
 
     /// The driver's name, its firmware and the device's place.
-    fn driver(&self) -> Option<[Option<String>; 3]> {
+    fn driver(&self) -> Option<[Option<String>; 2]> {
         let mut words = [0_u32; DRIVER_WORDS];
         words[0] = GET_DRIVER;
         self.ask(&mut words).ok()?;
@@ -199,7 +189,7 @@ impl Asked {
             // Some drivers write that there is none.
             (!name.is_empty() && name != "N/A").then_some(name)
         };
-        Some([DRIVER_NAME, DRIVER_FIRMWARE, DRIVER_BUS].map(text))
+        Some([DRIVER_NAME, DRIVER_BUS].map(text))
     }
 
     fn coalescing(&self) -> Option<Coalescing> {
@@ -209,10 +199,7 @@ impl Asked {
         Some(Coalescing {
             receive_us: words[1],
             receive_frames: words[2],
-            send_us: words[5],
-            send_frames: words[6],
             adaptive_receive: words[10] != 0,
-            adaptive_send: words[11] != 0,
         })
     }
 

@@ -36,7 +36,6 @@ pub mod matrix;
 pub mod memory;
 pub mod metadata;
 pub mod mount;
-pub mod netlink;
 pub mod peak;
 pub mod perf;
 pub mod place;

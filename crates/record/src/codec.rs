@@ -1,11 +1,11 @@
 //! Reading and writing records.
 
-use crate::FORMAT;
 use crate::event::{Event, Header};
 use crate::lines::Lines;
 use crate::run::Run;
 use crate::samples::Trace;
-use crate::seal::{self, Damaged, SEALED_SINCE, Seal};
+use crate::seal::{self, Damaged, Seal};
+use crate::{FIRST_FORMAT, FORMAT};
 use serde::Deserialize;
 use serde::de::Error as _;
 use std::borrow::Cow;
@@ -27,6 +27,15 @@ pub enum ReadError {
     /// Written by a later plumb.
     #[error("its format is {found}, this plumb reads formats up to {FORMAT}: use a newer plumb")]
     Newer {
+        /// Format found.
+        found: u64,
+    },
+    /// Written before the first release.
+    #[error(
+        "its format is {found}, of a development version of plumb; this plumb reads format {FIRST_FORMAT} and \
+         later ones: measure again"
+    )]
+    Unreleased {
         /// Format found.
         found: u64,
     },
@@ -95,7 +104,7 @@ fn begun(line: &[u8]) -> Result<Run, ReadError> {
     let seal = seal::check(line);
     let corrupt = |reason: String| ReadError::Corrupt { line: 1, reason };
     match check_header(line) {
-        Err(ReadError::Newer { .. }) if seal == Seal::Broken => {
+        Err(ReadError::Newer { .. } | ReadError::Unreleased { .. }) if seal == Seal::Broken => {
             return Err(corrupt(CHANGED.to_owned()));
         }
         checked => checked?,
@@ -103,9 +112,8 @@ fn begun(line: &[u8]) -> Result<Run, ReadError> {
     let mut header: Header =
         serde_json::from_slice(line).map_err(|error| corrupt(error.to_string()))?;
     header.complete();
-    let is_intact = is_intact(seal, header.format);
     let mut run = Run::new(header);
-    if !is_intact {
+    if seal != Seal::Intact {
         run.lose(Damaged::new(1, Some("header"), line), false);
     }
     Ok(run)
@@ -114,16 +122,11 @@ fn begun(line: &[u8]) -> Result<Run, ReadError> {
 /// Why a line counts as damaged that parses.
 const CHANGED: &str = "it does not match its checksum";
 
-/// Whether a checksum, or its absence, is that of a line as it was written.
-fn is_intact(seal: Seal, format: u32) -> bool {
-    seal == Seal::Intact || (seal == Seal::Absent && format < SEALED_SINCE)
-}
-
 /// Takes a later line into a run. Without the event that ends a round its samples do not count, so
 /// that of a damaged line that may have been one.
 fn take(run: &mut Run, number: usize, line: &[u8]) -> Result<(), ReadError> {
     let corrupt = |reason: &str| ReadError::Corrupt { line: number, reason: reason.to_owned() };
-    let event = is_intact(seal::check(line), run.header.format).then(|| event(line).ok());
+    let event = (seal::check(line) == Seal::Intact).then(|| event(line).ok());
     match event.flatten() {
         Some(Event::Header(_)) => return Err(corrupt("the header of another record follows here")),
         Some(Event::Plan(plan)) if let Some(excess) = plan.excess() => {
@@ -221,6 +224,7 @@ fn check_header(line: &[u8]) -> Result<(), ReadError> {
     }
     match header.get("format").and_then(serde_json::Value::as_u64) {
         Some(found) if found > u64::from(FORMAT) => Err(ReadError::Newer { found }),
+        Some(found) if found < u64::from(FIRST_FORMAT) => Err(ReadError::Unreleased { found }),
         Some(_) => Ok(()),
         None => Err(ReadError::NotARecord),
     }

@@ -92,7 +92,7 @@ pub struct Header {
     /// The far ends on other hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<PeerHeader>,
-    /// The clocks: since format 5 an event of its own, which follows.
+    /// The clocks: in a file an event of its own, which follows.
     #[serde(default, skip_serializing_if = "Calibration::is_absent")]
     pub calibration: Calibration,
 }
@@ -115,12 +115,6 @@ impl Header {
     /// with clocks that the report states instead of calibrated ones.
     pub fn is_published(&self) -> bool {
         self.options.preset == PUBLISHED
-    }
-
-    /// Version of how values come from samples: runs of another one teach nothing of this one's
-    /// scatter. Since format 3 only the form of the lines has changed.
-    pub fn estimator(&self) -> u32 {
-        self.format.min(3)
     }
 
     /// Whether it begins a crosscheck's own record, which has no plan and no figures.

@@ -81,27 +81,25 @@ impl<T> Put<T> for BTreeMap<String, T> {
     }
 }
 
-/// The parameter that says where a thread runs that waits for a device.
-pub const PLACEMENT: &str = "placement";
-/// Its value for a thread that the scheduler places.
-pub const FREE: &str = "free";
-/// Its value for a thread pinned to a CPU that does not take the device's interrupts. Threads were
-/// pinned with no regard to interrupts before the parameter existed; their keys read as this value.
-pub const OTHER: &str = "other";
+/// The parameter by which older records say where a thread ran that waits for a device: where the
+/// scheduler placed it (`free`, now the only way, which keys no longer name), on the CPU that takes
+/// the device's interrupts (`interrupt`), or on another (`other`).
+const PLACEMENT: &str = "placement";
 
 /// The parameter that says which far end a case is measured against.
 pub const FAR: &str = "far";
 /// Its value for a far end on this host.
 pub const LOOPBACK: &str = "loopback";
 
-/// Experiments whose cases all have [`PLACEMENT`].
-const PLACED: [&str; 7] =
+/// Experiments whose cases all wait for a device.
+const WAITING: [&str; 7] =
     ["fs.cache_size", "fs.contention", "fs.io", "fs.metadata", "fs.read", "fs.remote", "fs.sync"];
-/// Experiments whose cases against another host have it.
-const PLACED_AFAR: [&str; 6] =
+/// Experiments whose cases against another host do.
+const WAITING_AFAR: [&str; 6] =
     ["net.bandwidth", "net.connect", "net.loaded", "net.ping", "net.request", "net.rtt"];
-/// Experiment, parameter and values: only the cases with one of these values have it.
-const PLACED_OF: (&str, &str, [&str; 3]) = ("memory.fault", "fault", ["page", "random", "window"]);
+/// Experiment, parameter and values: only the cases with one of these values do.
+const WAITING_CASES: (&str, &str, [&str; 3]) =
+    ("memory.fault", "fault", ["page", "random", "window"]);
 
 /// The symbolic parameters of a case, in the card's order. Written as a JSON object, or as the
 /// canonical text `pattern=random,pages=huge,footprint=65536`.
@@ -126,29 +124,29 @@ impl CaseId {
         self.0.iter().find(|(have, _)| have == name).map(|(_, value)| value)
     }
 
-    /// The case of an experiment that was recorded or published: where its key is older than
-    /// [`PLACEMENT`] and would have it now, it was [`OTHER`].
-    pub fn complete(&mut self, experiment: &str) {
-        if self.has_place(experiment) && self.get(PLACEMENT).is_none() {
-            self.0.push((PLACEMENT.to_owned(), OTHER.into()));
+    /// The key of a case as it is named now: where the scheduler placed a thread, it says nothing.
+    pub fn complete(&mut self) {
+        if self.text(PLACEMENT) == Some("free") {
+            *self = self.unplaced();
         }
     }
 
-    /// The case without [`PLACEMENT`].
+    /// The case without the placement that older records name.
     #[must_use]
     pub fn unplaced(&self) -> CaseId {
         let others = self.0.iter().filter(|(name, _)| name != PLACEMENT);
         CaseId(others.cloned().collect())
     }
 
-    /// Whether a case of an experiment has [`PLACEMENT`].
-    pub fn has_place(&self, experiment: &str) -> bool {
-        let (id, name, values) = PLACED_OF;
+    /// Whether threads of a case of an experiment wait for a device. The scheduler places them, on
+    /// any CPU of the run; migrations are expected.
+    pub fn waits_for_device(&self, experiment: &str) -> bool {
+        let (id, name, values) = WAITING_CASES;
         let is_one = || self.text(name).is_some_and(|value| values.contains(&value));
         // Where the far end alone is named, all of its cases are meant.
         let is_afar = || self.0.len() > 1 && self.text(FAR).is_some_and(|far| far != LOOPBACK);
-        PLACED.contains(&experiment)
-            || PLACED_AFAR.contains(&experiment) && is_afar()
+        WAITING.contains(&experiment)
+            || WAITING_AFAR.contains(&experiment) && is_afar()
             || experiment == id && is_one()
     }
 

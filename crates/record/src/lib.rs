@@ -37,3 +37,5 @@ struct Readme;
 
 /// Version of the record's format. A reader refuses records with a higher one.
 pub const FORMAT: u32 = 5;
+/// The first format that was released. Earlier ones are of development versions and are not read.
+pub const FIRST_FORMAT: u32 = 5;

@@ -143,10 +143,7 @@ impl Run {
 
     /// Takes the next event. Samples count once their round event says so.
     pub fn push(&mut self, mut event: Event) {
-        // What a report does not state is not known.
-        if !self.header.is_published() {
-            event.complete(self.header.format);
-        }
+        event.complete();
         match event {
             Event::Header(_) => {}
             Event::Plan(plan) => self.plan = Some(*plan),
@@ -317,7 +314,7 @@ mod tests {
 
     fn run_of(events: &[Value]) -> Run {
         let calibration = serde_json::from_value(calibration()).unwrap();
-        let header = Header { format: 1, calibration, ..Header::default() };
+        let header = Header { calibration, ..Header::default() };
         let mut run = Run::new(header);
         for event in events {
             run.push(crate::codec::event(event.to_string().as_bytes()).unwrap());

@@ -26,8 +26,7 @@ pub enum Raw {
         n: Vec<f64>,
         /// Sum of the two batches of `2 k`, in ns, per quartet.
         two_n: Vec<f64>,
-        /// Quartets that were left out: until format 1 those that the core clock moved around,
-        /// since then those that failed a check of their own.
+        /// Quartets that were left out, because they failed a check of their own.
         voids: u32,
     },
     /// Each value covers a batch or block of `k` operations, in the metric's unit.

@@ -3,9 +3,6 @@
 //! It finds accidents: a digit that a disk, a copy or an editor changed. It does not find tampering:
 //! whoever changes a line on purpose can compute its checksum anew.
 
-/// The format since which every line has a checksum.
-pub const SEALED_SINCE: u32 = 5;
-
 /// What begins the member with the checksum, which is the last one of a line's object.
 const START: &[u8] = br#","crc":""#;
 /// What ends the line after it.

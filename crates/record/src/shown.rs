@@ -2,7 +2,7 @@
 //! supports.
 
 use crate::event::Range;
-use crate::quantity::{render, scale};
+use crate::quantity::{digits, render, scale};
 use crate::unit::Unit;
 
 /// Digits shown of a value that is known better than any reader needs.
@@ -27,36 +27,57 @@ pub struct Shown {
     pub plus_minus: String,
 }
 
+/// The parts of a value with its interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parts {
+    /// `91.2`.
+    pub number: String,
+    /// `ns`; empty for ratios and counts.
+    pub unit: &'static str,
+    /// `90.1` and `92.0`; with their own units where they are far apart.
+    pub ends: Option<(String, String)>,
+    /// `1.1`: the greater distance to an end; with its unit where the ends are far apart.
+    pub distance: Option<String>,
+}
+
 /// A value with its interval; digits end where the interval's half width has two (one from 3 up),
 /// but not before the value and both ends have two.
 pub fn shown(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Shown {
-    shown_to(MOST_DIGITS, value, ends, unit)
+    let Parts { number, unit, ends, distance } = parts(MOST_DIGITS, value, ends, unit);
+    Shown {
+        value: format!("{number} {unit}").trim_end().to_owned(),
+        interval: ends.map_or_else(String::new, |(low, high)| format!("[{low}, {high}]")),
+        plus_minus: distance.map_or_else(String::new, |distance| format!("± {distance}")),
+    }
 }
 
-/// The same with at most so many digits.
-pub fn shown_to(most: i32, value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Shown {
-    let Some((low, high)) = finite(value, ends) else {
-        return Shown { value: render(value, unit), ..Shown::default() };
-    };
+/// Its parts, with at most so many digits.
+pub fn parts(most: i32, value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Parts {
     let (factor, name) = scale(value, unit);
-    let of_value = |places: usize| {
-        let text = decimal(value / factor, places);
-        format!("{text} {name}").trim_end().to_owned()
+    let Some((low, high)) = finite(value, ends) else {
+        let is_number = value.is_finite();
+        return Parts {
+            number: if is_number { digits(value / factor) } else { "-".to_owned() },
+            unit: if is_number { name } else { "" },
+            ..Parts::default()
+        };
     };
     let distance = (high - value).max(value - low);
-    if is_far(value, low, high) {
-        return Shown {
-            value: of_value(places(most, value, None, unit)),
-            interval: format!("[{}, {}]", render(low, unit), render(high, unit)),
-            plus_minus: format!("± {}", render(distance, unit)),
-        };
-    }
-    let places = places(most, value, Some((low, high)), unit);
-    let text = |value: f64| decimal(value / factor, places);
-    Shown {
-        value: of_value(places),
-        interval: format!("[{}, {}]", text(low), text(high)),
-        plus_minus: format!("± {:.places$}", distance / factor),
+    let is_far = is_far(value, low, high);
+    let common = (!is_far).then_some((low, high));
+    let places = places(most, value, common, unit);
+    let text = |value: f64| match is_far {
+        true => render(value, unit),
+        false => decimal(value / factor, places),
+    };
+    Parts {
+        number: decimal(value / factor, places),
+        unit: name,
+        ends: Some((text(low), text(high))),
+        distance: Some(match is_far {
+            true => render(distance, unit),
+            false => format!("{:.places$}", distance / factor),
+        }),
     }
 }
 

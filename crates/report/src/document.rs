@@ -3,8 +3,9 @@
 use analysis::distribution::Density;
 use analysis::findings::Severity;
 
-/// A report.
+/// A report; [`Document::new`] makes it.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Document {
     /// Title.
     pub title: String,
@@ -30,12 +31,8 @@ pub struct Section {
 pub enum Audience {
     /// Every reader.
     Everyone,
-    /// Only readers of a whole report: not the terminal.
+    /// Readers of a whole report: not the terminal.
     Page,
-    /// Only where room is short: the terminal, and in Markdown what stands for whole tables.
-    Terminal,
-    /// Only the terminal: what whole tables have in columns of their own.
-    Console,
 }
 
 /// A piece of a section.
@@ -92,6 +89,9 @@ pub struct Column {
     /// Whether the same stands in the summary of all figures: the page, which has it beside each
     /// figure's distribution, leaves it out.
     pub is_in_summary: bool,
+    /// Which columns a narrow terminal hides first: the one of the greatest number. One of 0 is
+    /// never hidden.
+    pub hidden_from: u8,
 }
 
 /// A row; as many cells as there are columns.
@@ -306,10 +306,16 @@ pub struct Marker {
     pub is_measured: bool,
 }
 
-impl Audience {
-    /// Whether readers of a whole report see it.
-    pub fn is_on_page(self) -> bool {
-        matches!(self, Audience::Everyone | Audience::Page)
+impl Document {
+    /// A report without control characters in its texts, whatever the record has in them.
+    pub fn new(
+        title: impl Into<String>,
+        summary: impl Into<String>,
+        sections: Vec<Section>,
+    ) -> Document {
+        let mut document = Document { title: title.into(), summary: summary.into(), sections };
+        super::plain::document(&mut document);
+        document
     }
 }
 
@@ -321,11 +327,6 @@ impl Section {
         blocks: Vec<(Audience, Block)>,
     ) -> Self {
         Section { id: id.into(), heading: heading.into(), blocks }
-    }
-
-    /// Whether it has anything for readers of a whole report.
-    pub fn is_on_page(&self) -> bool {
-        self.blocks.iter().any(|(audience, _)| audience.is_on_page())
     }
 }
 
@@ -349,11 +350,6 @@ impl Block {
     pub fn on_page(self) -> (Audience, Block) {
         (Audience::Page, self)
     }
-
-    /// Where room is short.
-    pub fn in_short(self) -> (Audience, Block) {
-        (Audience::Terminal, self)
-    }
 }
 
 impl Table {
@@ -365,6 +361,17 @@ impl Table {
     ) -> Self {
         let rows = rows.into_iter().collect();
         Table { caption: caption.into(), columns: Column::list(headings), rows }
+    }
+
+    /// The table with columns that a narrow terminal hides, the first named ones first.
+    pub fn hiding(mut self, headings: &[&str]) -> Self {
+        for (heading, hidden_from) in headings.iter().rev().zip(1..) {
+            let mut columns = self.columns.iter_mut();
+            if let Some(column) = columns.find(|column| column.heading == *heading) {
+                column.hidden_from = hidden_from;
+            }
+        }
+        self
     }
 }
 
@@ -392,7 +399,12 @@ impl Point {
 impl Column {
     /// A column of text.
     pub fn text(heading: &str) -> Self {
-        Column { heading: heading.to_owned(), is_number: false, is_in_summary: false }
+        Column {
+            heading: heading.to_owned(),
+            is_number: false,
+            is_in_summary: false,
+            hidden_from: 0,
+        }
     }
 
     /// Columns by their headings; one that begins with `#` is of quantities.

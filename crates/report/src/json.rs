@@ -90,13 +90,6 @@ pub struct FlatFigure {
     notes: Vec<String>,
 }
 
-impl FlatFigure {
-    /// Whether it is of a metric, and not a whole case or experiment that is absent.
-    pub fn has_metric(&self) -> bool {
-        self.measured.is_some()
-    }
-}
-
 /// What is said of a metric.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

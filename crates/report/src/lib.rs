@@ -2,7 +2,6 @@
 //! render the figures themselves. Only this room scales values.
 #![forbid(unsafe_code)]
 
-mod braille;
 pub mod build;
 pub mod compare_csv;
 pub mod compare_json;
@@ -10,7 +9,6 @@ pub mod csv;
 pub mod document;
 pub mod html;
 pub mod json;
-mod lanes;
 pub mod markdown;
 pub mod ndjson;
 pub mod openmetrics;

@@ -1,38 +1,29 @@
-//! A document without control characters, whatever the record has in its texts.
+//! Documents without control characters, whatever the record has in its texts.
 
-use super::build::summary::{Row, Summary};
+use super::build::summary::Summary;
 use super::document::{Block, Document, Plot, Table};
 use record::plain::{line, lines, steers};
 
-/// The same document with spaces for what steers a terminal, a browser or the direction of a line.
-/// Every text is of one line, but for manuals.
-pub fn document(document: &Document) -> Document {
-    let mut plain = document.clone();
-    text(&mut plain.title);
-    text(&mut plain.summary);
-    for section in &mut plain.sections {
+/// Puts spaces for what steers a terminal, a browser or the direction of a line. Every text is of one
+/// line, but for manuals.
+pub fn document(document: &mut Document) {
+    text(&mut document.title);
+    text(&mut document.summary);
+    for section in &mut document.sections {
         text(&mut section.id);
         text(&mut section.heading);
         for (_, block) in &mut section.blocks {
             of_block(block);
         }
     }
-    plain
 }
 
-/// The same of a run's summary.
-pub fn summary(summary: &Summary) -> Summary {
-    let mut plain = summary.clone();
-    text(&mut plain.title);
-    plain.experiments = plain.experiments.as_ref().map(document);
-    texts(plain.quality.iter_mut().chain(&mut plain.look_at).map(|cell| &mut cell.text));
-    texts(plain.score.iter_mut().chain(&mut plain.shared));
-    for row in &mut plain.rows {
-        let Row { heading, measured, interval, predicted, because, verdict, notes, .. } = row;
-        texts([heading, measured, interval, predicted, &mut verdict.text]);
-        texts(notes.iter_mut().chain(because));
-    }
-    plain
+/// The same of a run's summary, whose document is one already.
+pub fn summary(summary: &mut Summary) {
+    text(&mut summary.title);
+    of_table(&mut summary.keys);
+    texts(summary.quality.iter_mut().chain(&mut summary.look_at).map(|cell| &mut cell.text));
+    texts(summary.score.iter_mut().chain(&mut summary.shared).chain(&mut summary.notes));
 }
 
 fn text(text: &mut String) {

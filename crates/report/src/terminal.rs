@@ -1,7 +1,6 @@
 //! A report for the terminal: compact, as wide as the terminal, coloured only where asked.
 
-use super::document::{Audience, Block, Cell, Document, Section, Table, Tone};
-use super::{braille, lanes, plain};
+use super::document::{Audience, Block, Cell, Column, Document, Section, Table, Tone};
 
 mod summary;
 
@@ -30,7 +29,7 @@ const LEAST_WIDTH: usize = 60;
 /// Width from which quantities are never wrapped.
 const ROOMY: usize = 90;
 
-/// Widest layout: wider lines are hard to read.
+/// Widest text: wider lines are hard to read. Tables may be wider.
 const MOST_WIDTH: usize = 160;
 
 /// Marks of tones inside a table, of no width, so that the layout does not see them; replaced by
@@ -54,8 +53,7 @@ pub fn commands() -> impl Iterator<Item = &'static str> {
 /// The text, ending in a newline. Whatever the document's texts hold, the only control characters
 /// in it are ends of lines and, with colours, [`commands`].
 pub fn render(document: &Document, look: Look) -> String {
-    let document = &plain::document(document);
-    let look = Look { width: look.width.clamp(LEAST_WIDTH, MOST_WIDTH), ..look };
+    let look = Look { width: look.width.max(LEAST_WIDTH), ..look };
     let mut lines = vec![bold(&document.title, look)];
     lines.extend(wrapped(&document.summary, look.width, ""));
     let is_first = |section: &&Section| section.id == FIRST;
@@ -92,22 +90,17 @@ fn of_block(block: &Block, look: Look) -> Vec<String> {
         Block::Paragraph(text) => wrapped(text, look.width, "  "),
         Block::Subheading(text) => vec![bold(text, look)],
         Block::KeyValues(pairs) => key_values(pairs, look),
-        Block::Table(table) | Block::Figures(table, _) => of_table(table, look),
-        Block::Plot(plot) => lanes::draw(plot, look.width.min(96) - 2)
-            .or_else(|| braille::draw(plot, look.width.min(96) - 2))
-            .map(|lines| lines.into_iter().map(drawn).collect())
-            .unwrap_or_default(),
+        Block::Table(table) | Block::Figures(table, _) => of_table(table, look, INDENT),
         Block::Notes(notes) => {
             notes.iter().flat_map(|(severity, text)| note(*severity, text, look)).collect()
         }
-        // A matrix's figures stand in a table; what is folded elsewhere has no place here.
-        Block::Keys(_) | Block::Grid(_) | Block::Manual(_) | Block::Folded { .. } => Vec::new(),
+        // The page draws them, and folds what is long.
+        Block::Keys(_)
+        | Block::Plot(_)
+        | Block::Grid(_)
+        | Block::Manual(_)
+        | Block::Folded { .. } => Vec::new(),
     }
-}
-
-/// A line of a picture; an empty cell of dots is as wide as a space, and three bytes long.
-fn drawn(line: String) -> String {
-    format!("  {}", line.replace('\u{2800}', " "))
 }
 
 fn key_values(pairs: &[(String, String)], look: Look) -> Vec<String> {
@@ -135,50 +128,110 @@ fn note(severity: Severity, text: &str, look: Look) -> Vec<String> {
     lines
 }
 
-fn of_table(table: &Table, look: Look) -> Vec<String> {
-    let spare = table.rows.iter().filter(|row| row.is_spare).count();
+/// Letters that a column of words gets before others are hidden, and one that may be hidden itself.
+const WORDS: usize = 28;
+const WORDS_OF_HIDDEN: usize = 16;
+
+/// Letters of a cell from which on it is a sentence, which reads well in a narrow column of so many.
+const SENTENCE: usize = 40;
+const SENTENCE_WIDTH: usize = 20;
+
+/// Spaces before a table of a section.
+const INDENT: u16 = 2;
+
+/// Spaces around a column's cells, by its place.
+fn padding(at: usize, indent: u16) -> (u16, u16) {
+    (if at == 0 { indent } else { 1 }, 1)
+}
+
+/// The longest cell of a column, and its longest word, in letters.
+fn lengths(table: &Table, at: usize) -> (usize, usize) {
+    let cells = table.rows.iter().filter_map(|row| row.cells.get(at));
+    let texts = || cells.clone().map(|cell| cell.text.as_str());
+    let words = |text: &str| text.split_whitespace().map(letters).max().unwrap_or(0);
+    let heading = words(&table.columns[at].heading);
+    (texts().map(letters).fold(heading, usize::max), texts().map(words).fold(heading, usize::max))
+}
+
+fn letters(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// The places of the columns that a terminal has room for.
+fn fitting(table: &Table, width: usize, indent: u16) -> Vec<usize> {
+    let needs = |at: usize, column: &Column| {
+        let (cell, word) = lengths(table, at);
+        let (left, right) = padding(at, indent);
+        let words = if column.hidden_from > 0 { WORDS_OF_HIDDEN } else { WORDS };
+        let text = match (column.is_number, cell) {
+            (true, _) => cell,
+            (false, ..SENTENCE) => word.max(cell.min(words)),
+            (false, _) => word.max(SENTENCE_WIDTH),
+        };
+        text + usize::from(left + right)
+    };
+    let columns = table.columns.iter().enumerate();
+    let needs: Vec<usize> = columns.map(|(at, column)| needs(at, column)).collect();
+    let mut shown: Vec<usize> = (0..table.columns.len()).collect();
+    while shown.iter().map(|at| needs[*at]).sum::<usize>() > width {
+        let hidden_from = |place: &usize| table.columns[shown[*place]].hidden_from;
+        let last = (0..shown.len()).filter(|place| hidden_from(place) > 0).max_by_key(hidden_from);
+        let Some(last) = last else {
+            break;
+        };
+        shown.remove(last);
+    }
+    shown
+}
+
+/// The columns that there is room for, as a grid.
+fn grid(table: &Table, shown: &[usize], look: Look, indent: u16) -> Grid {
     let mut grid = Grid::new();
     grid.load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(u16::try_from(look.width).unwrap_or(u16::MAX));
-    grid.set_header(table.columns.iter().map(|column| column.heading.as_str()));
+    grid.set_header(shown.iter().map(|at| table.columns[*at].heading.as_str()));
     for row in table.rows.iter().filter(|row| !row.is_spare) {
-        grid.add_row(row.cells.iter().map(cell));
+        grid.add_row(shown.iter().filter_map(|at| row.cells.get(*at)).map(cell));
     }
-    for (at, column) in table.columns.iter().enumerate() {
-        if let Some(drawn) = grid.column_mut(at) {
-            drawn.set_padding((if at == 0 { 2 } else { 1 }, 1));
-            if column.is_number {
-                drawn.set_cell_alignment(CellAlignment::Right);
-                // Quantities never wrap; words make room for them.
-                if look.width >= ROOMY {
-                    drawn.set_constraint(ColumnConstraint::ContentWidth);
-                }
-            } else {
-                // Words are not broken: a table that is too wide all the same is the lesser evil.
-                let words = table.rows.iter().filter_map(|row| row.cells.get(at));
-                let longest = words
-                    .flat_map(|cell| cell.text.split_whitespace())
-                    .chain([column.heading.as_str()])
-                    .map(|word| word.chars().count())
-                    .max()
-                    .unwrap_or(0);
-                let padding = if at == 0 { 3 } else { 2 };
-                let least = u16::try_from(longest + padding).unwrap_or(u16::MAX);
-                drawn.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+    for (at, of_table) in shown.iter().enumerate() {
+        let Some(drawn) = grid.column_mut(at) else {
+            continue;
+        };
+        let (left, right) = padding(at, indent);
+        drawn.set_padding((left, right));
+        if table.columns[*of_table].is_number {
+            drawn.set_cell_alignment(CellAlignment::Right);
+            // Quantities never wrap; words make room for them.
+            if look.width >= ROOMY {
+                drawn.set_constraint(ColumnConstraint::ContentWidth);
             }
+        } else {
+            // Words are not broken: a table that is too wide all the same is the lesser evil.
+            let longest = lengths(table, *of_table).1 + usize::from(left + right);
+            let least = u16::try_from(longest).unwrap_or(u16::MAX);
+            drawn.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
         }
     }
-    let mut lines = Vec::new();
-    if !table.caption.is_empty() {
-        lines.extend(wrapped(&table.caption, look.width, "  "));
-    }
-    for (at, line) in grid.lines().enumerate() {
+    grid
+}
+
+fn of_table(table: &Table, look: Look, indent: u16) -> Vec<String> {
+    let shown = fitting(table, look.width, indent);
+    let mut lines = wrapped(&table.caption, look.width, "  ");
+    for (at, line) in grid(table, &shown, look, indent).lines().enumerate() {
         let line = paint(line.trim_end(), look);
         lines.push(if at == 0 { bold(&line, look) } else { line });
     }
+    let spare = table.rows.iter().filter(|row| row.is_spare).count();
     if spare > 0 {
         lines.push(format!("  ({spare} rows between; `--format json` has every row)"));
+    }
+    let hidden = table.columns.iter().enumerate().filter(|(at, _)| !shown.contains(at));
+    let hidden: Vec<&str> = hidden.map(|(_, column)| column.heading.as_str()).collect();
+    if !hidden.is_empty() {
+        let text = format!("(a wider terminal also shows {})", hidden.join(", "));
+        lines.extend(wrapped(&text, look.width, "  "));
     }
     lines
 }
@@ -225,8 +278,10 @@ fn bold(text: &str, look: Look) -> String {
     if look.colours { format!("{BOLD}{text}{RESET}") } else { text.to_owned() }
 }
 
-/// Lines of at most `width` columns, broken at spaces; a longer word stands alone.
+/// Lines of at most `width` columns, and of [`MOST_WIDTH`], broken at spaces; a longer word stands
+/// alone.
 pub fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
+    let width = width.min(MOST_WIDTH);
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
     for word in text.split_whitespace() {

@@ -1,9 +1,9 @@
 //! Goldens of every format on the synthetic run. `UPDATE_GOLDENS=1` rewrites them.
 
 mod beside;
-mod earlier;
 mod nearest;
 mod odd;
+mod probes;
 mod spread;
 
 use super::build::{build, summary};
@@ -70,7 +70,7 @@ fn every_format(run: &Run, document: &Document) -> [(&'static str, String); 7] {
         ("pictures", html::pictures(&page)),
         ("terminal", terminal::render(document, PLAIN)),
         ("page", page),
-        ("markdown", markdown::whole(document)),
+        ("markdown", markdown::render(document)),
         ("csv", csv::render(run)),
         ("json", json::render(run)),
         ("openmetrics", openmetrics::render(run)),
@@ -332,7 +332,6 @@ fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
     let rows: Vec<Vec<&str>> =
         rows.map(|row| row.cells.iter().map(|cell| cell.text.as_str()).collect()).collect();
     assert_eq!(rows, [["3.998123", "14360", "timer"], ["3.999001", "14361", "-"]]);
-    assert!(terminal::render(&document, PLAIN).contains("active ┤█"));
     assert!(
         html::pictures(&html::render(&document, html::Print::Full)).contains(r#""shape":"spans""#)
     );
@@ -365,6 +364,35 @@ fn a_second_metric_has_a_picture_of_its_own() {
 fn every_report_says_that_events_never_ended() {
     let document = build(&sample::unanswered());
     for text in [terminal::render(&document, PLAIN), html::render(&document, html::Print::Full)] {
-        assert!(text.contains("events that never ended"), "{text}");
+        assert!(text.contains("≥ "), "a percentile is a bound: {text}");
     }
+}
+
+#[test]
+fn a_narrow_terminal_hides_columns_and_says_which() {
+    let document = build(&sample::run());
+    let shown = |width: usize| {
+        let text = terminal::render(&document, Look { width, ..PLAIN });
+        let heads =
+            text.lines().find(|line| line.contains("predicted") && line.contains("verdict"));
+        let heads = heads.expect("a table of figures").to_owned();
+        let hidden = text.contains("(a wider terminal also shows ");
+        (heads.contains("mean ± sd"), heads.contains("measured"), hidden)
+    };
+    assert_eq!(shown(240), (true, true, false));
+    assert_eq!(shown(80), (false, true, true));
+}
+
+#[test]
+fn an_experiment_lists_its_worst_misses_with_their_causes() {
+    let document = build(&sample::run());
+    let table = tables([section(&document, "os.syscall")]).last().expect("a call is slower");
+    let causes = table.columns.iter().position(|column| column.heading == "candidate causes");
+    let cell = &table.rows[0].cells[causes.expect("causes stand in a column")];
+    assert!((1..=3).contains(&table.rows.len()) && cell.text.contains("steal"), "{table:?}");
+    assert!(
+        tables([section(&document, "os.pipe")]).all(|table| {
+            table.columns.iter().all(|column| column.heading != "candidate causes")
+        })
+    );
 }

@@ -120,8 +120,8 @@ pub struct Claim<'run> {
 /// A series that is to be measured until it has so many rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Its place among the claims.
-    pub at: usize,
+    /// Its index among the claims.
+    pub claim: usize,
     /// Rounds that it then has.
     pub target: u32,
 }
@@ -220,7 +220,7 @@ impl<'run> Budget<'run> {
                 chosen.push(at);
             }
         }
-        let turn = |at| Turn { at, target: self.target(at) };
+        let turn = |claim| Turn { claim, target: self.target(claim) };
         chosen.into_iter().map(turn).collect()
     }
 
@@ -279,7 +279,7 @@ impl<'run> Budget<'run> {
 }
 
 fn turns(of: impl IntoIterator<Item = usize>, target: u32) -> Vec<Turn> {
-    of.into_iter().map(|at| Turn { at, target }).collect()
+    of.into_iter().map(|claim| Turn { claim, target }).collect()
 }
 
 /// Expected cost of a round and of the preparation of each series: as observed, else as stated

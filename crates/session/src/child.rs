@@ -123,7 +123,7 @@ struct Files {
     /// When it is to be looked at, once they may hang.
     until: Option<Instant>,
     /// When it last said something, read or wrote.
-    heard: Option<Instant>,
+    last_activity: Option<Instant>,
     /// The least that waited to be written since.
     unwritten: Option<u64>,
 }
@@ -132,7 +132,7 @@ struct Files {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Moved {
     /// What it read and wrote.
-    own: String,
+    process_io: String,
     /// What its device has done, for whomever; `None` where it has none.
     device: Option<Vec<String>>,
     /// Bytes that wait to be written, of all file systems.
@@ -190,7 +190,7 @@ impl Worker {
 
     /// From now on its files may hang, also before it says so.
     pub fn may_hang(&mut self) {
-        self.heard();
+        self.note_activity();
         self.wait_on();
     }
 
@@ -199,7 +199,7 @@ impl Worker {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let device = self.files.device.as_ref();
         Moved {
-            own: read(&format!("/proc/{}/io", self.child.id())),
+            process_io: read(&format!("/proc/{}/io", self.child.id())),
             device: device.and_then(|number| completed(&read("/proc/diskstats"), number)),
             unwritten: unwritten(&read("/proc/meminfo")),
         }
@@ -214,9 +214,9 @@ impl Worker {
         }
         if message.is_none() {
             let now = self.moved();
-            let silent = self.files.heard.map_or(Duration::ZERO, |at| at.elapsed());
-            if now.own != before.own {
-                self.heard();
+            let silent = self.files.last_activity.map_or(Duration::ZERO, |at| at.elapsed());
+            if now.process_io != before.process_io {
+                self.note_activity();
             } else if self.files.gets_on(&before, &now, silent) {
                 self.wait_on();
             } else {
@@ -245,8 +245,8 @@ impl Worker {
     }
 
     /// It said something, or read, or wrote: its time begins anew, if its files may hang.
-    fn heard(&mut self) {
-        self.files.heard = Some(Instant::now());
+    fn note_activity(&mut self) {
+        self.files.last_activity = Some(Instant::now());
         self.files.unwritten = None;
         if self.files.until.is_some() {
             self.wait_on();
@@ -380,7 +380,7 @@ impl FarWorker for Worker {
                     None => continue,
                 },
             };
-            self.heard();
+            self.note_activity();
             match message {
                 FromWorker::TakesMemory(cases) => self.takes_memory_for = cases,
                 FromWorker::MayHangIn(case) => {

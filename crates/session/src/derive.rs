@@ -2,7 +2,7 @@
 
 use bench::experiment::{AnyExperiment, DerivedValue, Known, Site};
 use record::event::{Derived, Repeat};
-use record::key::{Key, PLACEMENT, Value};
+use record::key::Key;
 use record::metric::{Better, Over};
 use record::order::Gather;
 use record::run::Run;
@@ -34,7 +34,7 @@ pub fn known(run: &Run, site: &Site, measured: &[Measured]) -> Known {
     }
     let mut earlier = Vec::new();
     for experiment in experiments(measured) {
-        let inputs = Inputs::of(run, experiment, site, measured, &earlier);
+        let inputs = Inputs::new(run, experiment, site, measured, &earlier);
         let found = inputs.values(&resample::medians_of_all(&inputs.rounds()));
         let id = experiment.card().id;
         let keyed = found.iter().filter(|value| value.value.is_finite());
@@ -72,7 +72,7 @@ pub fn derive(run: &Run, site: &Site, measured: &[Measured], seed: u64) -> Vec<D
     let mut all = Vec::new();
     let mut earlier = Vec::new();
     for experiment in experiments(measured) {
-        let inputs = Inputs::of(run, experiment, site, measured, &earlier);
+        let inputs = Inputs::new(run, experiment, site, measured, &earlier);
         let found = inputs.resampled(seed);
         let id = experiment.card().id;
         let keyed = found.iter();
@@ -95,7 +95,7 @@ struct Inputs<'run> {
 
 impl<'run> Inputs<'run> {
     /// From the measured series of an experiment and of those that it comes after, directly or not.
-    fn of(
+    fn new(
         run: &Run,
         experiment: &'static dyn AnyExperiment,
         site: &'run Site,
@@ -106,16 +106,16 @@ impl<'run> Inputs<'run> {
         let mut at = 0;
         while let Some(id) = ids.get(at).copied() {
             at += 1;
-            let of = measured.iter().find(|(of, _)| of.card().id == id);
-            for id in of.map_or(&[][..], |(of, _)| of.card().after) {
+            let found = measured.iter().find(|(other, _)| other.card().id == id);
+            for id in found.map_or(&[][..], |(other, _)| other.card().after) {
                 if !ids.contains(id) {
                     ids.push(id);
                 }
             }
         }
-        let used = measured.iter().filter(|(of, _)| ids.contains(&of.card().id));
+        let used = measured.iter().filter(|(other, _)| ids.contains(&other.card().id));
         let mut tables: Vec<Table> = used
-            .map(|(of, label)| table(run, of.card().id, label))
+            .map(|(other, label)| table(run, other.card().id, label))
             .filter(|table| !table.keys.is_empty())
             .collect();
         let is_own = |key: &Key| key.experiment == experiment.card().id;
@@ -142,31 +142,15 @@ impl<'run> Inputs<'run> {
         for (table, medians) in self.tables.iter().zip(medians) {
             for (key, median) in table.keys.iter().zip(medians) {
                 if let Some(value) = median {
-                    let of = match key.experiment == self.experiment.card().id {
+                    let values = match key.experiment == self.experiment.card().id {
                         true => &mut own,
                         false => &mut known,
                     };
-                    of.insert(key.clone(), *value);
+                    values.insert(key.clone(), *value);
                 }
             }
         }
-        let of = |place: Option<&Value>| {
-            let (known, own) = (known.seen_from(place), own.seen_from(place));
-            self.experiment.derive(self.site, &known, &own)
-        };
-        let mut found = of(None);
-        let unplaced = found.len();
-        for place in own.places().iter().flatten() {
-            for mut value in of(Some(place)) {
-                let is_told =
-                    |told: &DerivedValue| (&told.case, told.metric) == (&value.case, value.metric);
-                if !found[..unplaced].iter().any(is_told) {
-                    value.case = value.case.with(PLACEMENT, place.clone());
-                    found.push(value);
-                }
-            }
-        }
-        found
+        self.experiment.derive(self.site, &known, &own)
     }
 
     fn resampled(&self, seed: u64) -> Vec<Derived> {

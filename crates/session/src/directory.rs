@@ -33,7 +33,7 @@ pub fn silence(stated: Duration) -> Duration {
 
 /// Where a series has its files; `None` where the run has no directory. Errors: the one that it has
 /// elsewhere could not be made.
-pub fn of(setup: &Setup, live: &Live<'_>) -> Result<Option<PathBuf>> {
+pub fn of_series(setup: &Setup, live: &Live<'_>) -> Result<Option<PathBuf>> {
     match live.work.experiment.files_below(&live.series) {
         None => Ok(setup.site.dir.as_ref().map(|dir| dir.path.clone())),
         Some(below) => match setup.elsewhere.get(&below) {
@@ -88,7 +88,7 @@ impl Hanging {
 
     /// Why a series cannot be measured any more: its directory hangs.
     pub fn ends(&self, setup: &Setup, live: &Live<'_>) -> Option<&str> {
-        let dir = of(setup, live).ok()??;
+        let dir = of_series(setup, live).ok()??;
         let reason = self.reason(&dir)?;
         depends(live).then_some(reason)
     }
@@ -116,7 +116,7 @@ pub struct Before {
 
 impl Before {
     /// Lists it. Errors: [`Hung`], [`Interrupted`], or why it cannot be listed.
-    pub fn of(dir: &Path, stop: &AtomicBool) -> Result<Before> {
+    pub fn list(dir: &Path, stop: &AtomicBool) -> Result<Before> {
         match metal::directory::names(dir, Patience::unless(SILENCE, stop)) {
             Ok(names) => Ok(Before { dir: dir.to_owned(), names }),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => bail!(Hung {

@@ -249,7 +249,7 @@ pub struct Rehearsed {
 
 impl Rehearsed {
     /// The samples of a figure.
-    pub fn of(&self, case: &CaseId, metric: &str) -> Option<&Samples> {
+    pub fn samples_of(&self, case: &CaseId, metric: &str) -> Option<&Samples> {
         let mut all = self.samples.iter();
         all.find(|samples| samples.case == *case && samples.metric == metric)
     }

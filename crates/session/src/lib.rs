@@ -42,7 +42,7 @@ use record::case::{Case, Series};
 use record::event::{
     Calibration, End, Ending, Event, Outcome, PredictionEvent, PredictionKind, Segment, Synced,
 };
-use record::key::{CaseId, Key, PLACEMENT};
+use record::key::{CaseId, Key};
 use record::run::Run;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -95,6 +95,8 @@ pub struct Session<'run> {
     /// When all events had reached the disk, and what that cost so far.
     synced_at: Instant,
     synced: Synced,
+    /// See [`Finished::unreached`].
+    unreached: usize,
 }
 
 /// A run that has ended.
@@ -105,6 +107,8 @@ pub struct Finished {
     pub hanging: Vec<PathBuf>,
     /// Whether its record had room for nothing more.
     pub is_full: bool,
+    /// Cases that the budget ended before their first round.
+    pub unreached: usize,
 }
 
 /// Runs a plan into a record; with `resumed`, continues that run. `show` is called before each round:
@@ -143,6 +147,7 @@ pub fn run(
         readings: Vec::new(),
         synced_at: started,
         synced: Synced::default(),
+        unreached: 0,
     };
     if segment == 0 {
         session.emit(Event::Header(Box::new(session.run.header.clone())))?;
@@ -152,7 +157,8 @@ pub fn run(
     // It has room for the end alone.
     let is_full = ended.as_ref().is_err_and(|error| error.is::<Full>());
     session.footer(if is_full { End::Interrupted } else { ended? })?;
-    Ok(Finished { run: session.run, hanging: session.hanging.given_up(), is_full })
+    let Session { run, hanging, unreached, .. } = session;
+    Ok(Finished { run, hanging: hanging.given_up(), is_full, unreached })
 }
 
 /// Measuring time of the segments so far.
@@ -200,11 +206,12 @@ impl<'run> Session<'run> {
             self.predict(experiment, &derived, true, None)?;
         }
         for (card, case, skip) in &setup.planned.skipped {
-            let told = |outcome: &Outcome| outcome.experiment == card.id && outcome.case == *case;
-            if self.run.outcomes.iter().any(told) {
+            let is_of_case =
+                |outcome: &Outcome| outcome.experiment == card.id && outcome.case == *case;
+            if self.run.outcomes.iter().any(is_of_case) {
                 continue;
             }
-            self.outcome(card.id, case.clone(), Ending::Skipped, Some(told_why(skip)))?;
+            self.outcome(card.id, case.clone(), Ending::Skipped, Some(skip_reason(skip)))?;
         }
         self.sync()
     }
@@ -217,27 +224,25 @@ impl<'run> Session<'run> {
         is_derived: bool,
         known: Option<&Known>,
     ) -> Result<()> {
-        let of = match known {
+        let kind = match known {
             None => PredictionKind::Prior,
             Some(_) => PredictionKind::Derived,
         };
         let (card, setup) = (experiment.card(), self.setup);
         for case in cases {
             let site = setup.site_for(case);
-            let seen = known.map(|known| known.seen_from(case.id.get(PLACEMENT)));
-            let told = Case { id: case.id.unplaced(), at: case.at.clone() };
             for metric in card.metrics.iter().filter(|metric| metric.derived == is_derived) {
                 let key = Key::new(card.id, &case.id, &metric.name);
-                if known.is_none() && self.run.prediction(&key, of).is_some() {
+                if known.is_none() && self.run.prediction(&key, kind).is_some() {
                     continue;
                 }
-                let prediction = experiment.predict(&site, seen.as_ref(), &told, metric);
+                let prediction = experiment.predict(&site, known, case, metric);
                 let Some(prediction) = prediction else { continue };
                 self.emit(Event::Prediction(PredictionEvent {
                     experiment: card.id.to_owned(),
                     case: case.id.clone(),
                     metric: metric.name.to_string(),
-                    of,
+                    of: kind,
                     prediction,
                     at: case.at.clone(),
                 }))?;
@@ -333,13 +338,8 @@ impl<'run> Session<'run> {
 
     /// Resolves a series and counts what an earlier segment already measured of it.
     fn open(&mut self, work: &'run Work, known: &Known) -> Result<Option<Live<'run>>> {
-        let place = work.series.cases.first();
-        let place = place.and_then(|case| case.id.get(PLACEMENT));
-        let resolved = work.experiment.resolve(
-            &self.setup.site_of(&work.series),
-            &known.seen_from(place),
-            work.series.clone(),
-        );
+        let resolved =
+            work.experiment.resolve(&self.setup.site_of(&work.series), known, work.series.clone());
         match resolved {
             Ok(series) => Ok(Some(self.live(work, series))),
             Err(skip) => {
@@ -348,7 +348,7 @@ impl<'run> Session<'run> {
                         &work.series.experiment,
                         Some(case.id.clone()),
                         Ending::Skipped,
-                        Some(told_why(&skip)),
+                        Some(skip_reason(&skip)),
                     )?;
                 }
                 Ok(None)
@@ -374,6 +374,8 @@ impl<'run> Session<'run> {
     fn close(&mut self, live: &Live<'run>, stopped: Stop) -> Result<()> {
         for case in &live.series.cases {
             let (ending, reason) = live.ending_of(&case.id, stopped);
+            let is_over_budget = ending == Ending::Skipped && stopped != Stop::Interrupted;
+            self.unreached += usize::from(is_over_budget);
             self.outcome(&live.series.experiment, Some(case.id.clone()), ending, Some(reason))?;
         }
         Ok(())
@@ -382,12 +384,12 @@ impl<'run> Session<'run> {
 
 /// The series under way as `derive` takes them: their experiments with their labels.
 fn measured(lives: &[Live<'_>]) -> Vec<Measured> {
-    let of = |live: &Live<'_>| (live.work.experiment, live.series.label());
-    lives.iter().map(of).collect()
+    let labelled = |live: &Live<'_>| (live.work.experiment, live.series.label());
+    lives.iter().map(labelled).collect()
 }
 
 /// The reason of a skip, with the way out.
-fn told_why(skip: &Skip) -> String {
+fn skip_reason(skip: &Skip) -> String {
     match &skip.needed {
         Some(needed) => format!("{} (needed: {needed})", skip.reason),
         None => skip.reason.clone(),
@@ -398,11 +400,11 @@ fn told_why(skip: &Skip) -> String {
 fn derived_cases(setup: &Setup) -> Vec<(&'static dyn AnyExperiment, Vec<Case>)> {
     let planned = &setup.planned;
     let some = planned.plan.experiments.iter().filter(|one| !one.derived.is_empty());
-    let of = some.filter_map(|one| {
+    let cases = some.filter_map(|one| {
         let work = planned.work.iter().find(|work| work.series.experiment == one.id)?;
         Some((work.experiment, one.derived.iter().cloned().map(Case::new).collect()))
     });
-    of.collect()
+    cases.collect()
 }
 
 /// Whether an error says that a signal asked to end.

@@ -17,9 +17,6 @@ use std::time::Duration;
 /// Void rounds in a row after which a series has failed.
 const VOID_IN_ROW_MAX: u32 = 3;
 
-/// How the reason of a case begins that the budget left without a round.
-pub const OVER_BUDGET: &str = "the budget ran out before its first round";
-
 /// Why measuring ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -254,8 +251,8 @@ impl<'run> Live<'run> {
                 }
                 self.last_void = Some(reason.clone());
                 for FailedCase { case, reason } in failed {
-                    let of = (self.count(case), reason.clone());
-                    self.given_up.entry(case.clone()).or_insert(of);
+                    let count_and_reason = (self.count(case), reason.clone());
+                    self.given_up.entry(case.clone()).or_insert(count_and_reason);
                 }
             }
         }
@@ -343,7 +340,9 @@ impl<'run> Live<'run> {
                 (None, Stop::Interrupted) => {
                     "the run was interrupted before its first round".to_owned()
                 }
-                (None, _) => format!("{OVER_BUDGET}; raise it with --budget"),
+                (None, _) => {
+                    "the budget ran out before its first round; raise it with --budget".to_owned()
+                }
             };
             let ending = if self.last_void.is_some() { Ending::Failed } else { Ending::Skipped };
             return (ending, reason);

@@ -59,7 +59,7 @@ struct Member {
 #[derive(Debug)]
 pub struct Machine {
     file: File,
-    own: Member,
+    member: Member,
 }
 
 /// The file of this machine. Errors: no directory is open to all users.
@@ -88,19 +88,19 @@ impl Machine {
     pub fn look(what: &str, token: Option<&str>) -> Result<Machine> {
         let inherited = || std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
         let token = token.map(str::to_owned).or_else(inherited);
-        let own = Member {
+        let member = Member {
             pid: std::process::id(),
             pid_namespace: pid_namespace(),
             since: now(),
             what: what.chars().take(WHAT_MAX).collect(),
             token: token.unwrap_or_else(|| format!("{:032x}", fastrand::u128(..))),
         };
-        Machine::at(&file()?, own)
+        Machine::open(&file()?, member)
     }
 
-    fn at(path: &Path, own: Member) -> Result<Machine> {
+    fn open(path: &Path, member: Member) -> Result<Machine> {
         let file = metal::lock::open_shared(path);
-        Ok(Machine { file: file.with_context(|| path.display().to_string())?, own })
+        Ok(Machine { file: file.with_context(|| path.display().to_string())?, member })
     }
 
     /// Takes a place: from now on others see it. Errors: the file cannot be locked or written; all
@@ -108,7 +108,7 @@ impl Machine {
     pub fn enter(&self) -> Result<()> {
         for place in 0..PLACES {
             if metal::lock::try_byte(&self.file, place)? {
-                let mut text = serde_json::to_vec(&self.own)?;
+                let mut text = serde_json::to_vec(&self.member)?;
                 text.resize(TEXT_BYTES, b' ');
                 return Ok(self.file.write_all_at(&text, place * TEXT_BYTES as u64)?);
             }
@@ -118,7 +118,7 @@ impl Machine {
 
     /// What it shares with those that work for it.
     pub fn token(&self) -> &str {
-        &self.own.token
+        &self.member.token
     }
 
     /// The other plumbs that measure here now, as they describe themselves, without those that
@@ -128,7 +128,7 @@ impl Machine {
         let places = if taken(0, PLACES) { 0..PLACES } else { 0..0 };
         let others = places.filter(|place| taken(*place, 1)).filter_map(|place| {
             let other = self.member(place);
-            (other.token != self.own.token).then(|| self.described(&other))
+            (other.token != self.member.token).then(|| self.described(&other))
         });
         others.collect()
     }
@@ -144,7 +144,7 @@ impl Machine {
         if other.pid == 0 {
             return "one without a description".to_owned();
         }
-        let place = match other.pid_namespace == self.own.pid_namespace {
+        let place = match other.pid_namespace == self.member.pid_namespace {
             true => "",
             false => " in another PID namespace",
         };
@@ -189,19 +189,19 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    fn at(dir: &Path, what: &str, token: &str) -> Machine {
-        let own = Member {
+    fn machine(dir: &Path, what: &str, token: &str) -> Machine {
+        let member = Member {
             pid: 7,
             pid_namespace: pid_namespace(),
             since: "then".to_owned(),
             what: what.to_owned(),
             token: token.to_owned(),
         };
-        Machine::at(&dir.join(NAME), own).expect("shared")
+        Machine::open(&dir.join(NAME), member).expect("shared")
     }
 
     fn entered(dir: &Path, what: &str, token: &str) -> Machine {
-        let machine = at(dir, what, token);
+        let machine = machine(dir, what, token);
         machine.enter().expect("a place");
         machine
     }
@@ -216,13 +216,14 @@ mod tests {
         assert!(one.others().is_empty() && own_agent.others().is_empty());
         let other = entered(here, "plumb run net", "b");
         let others = one.others();
-        assert_eq!(others, [one.described(&other.own)]);
+        assert_eq!(others, [one.described(&other.member)]);
         for part in ["plumb run net", "7", "then"] {
             assert!(others[0].contains(part), "{part}: {others:?}");
         }
         assert_eq!(other.others().len(), 2);
-        let elsewhere = Member { pid_namespace: "pid:[1]".to_owned(), ..at(here, "", "c").own };
-        assert_ne!(one.described(&elsewhere), one.described(&at(here, "", "c").own));
+        let elsewhere =
+            Member { pid_namespace: "pid:[1]".to_owned(), ..machine(here, "", "c").member };
+        assert_ne!(one.described(&elsewhere), one.described(&machine(here, "", "c").member));
         drop(other);
         assert!(one.others().is_empty());
         // Its text stays, and its place is free: the next one has it.
@@ -248,7 +249,7 @@ mod tests {
     fn those_that_wait_go_one_after_the_other() {
         let dir = tempfile::tempdir().expect("a directory");
         let running = entered(dir.path(), "plumb run", "a");
-        let [first, second] = ["b", "c"].map(|token| at(dir.path(), "plumb run", token));
+        let [first, second] = ["b", "c"].map(|token| machine(dir.path(), "plumb run", token));
         let stop = AtomicBool::new(true);
         let waits = |one: &Machine| {
             let mut said = Vec::new();

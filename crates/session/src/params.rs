@@ -305,10 +305,10 @@ mod tests {
             let selection = Selection::parse(&of(selectors), FAMILIES).expect("good");
             let settings = Settings::parse(&of(set), FAMILIES).expect("good");
             let reached = settings.reach(&selection, FAMILIES);
-            let told = reached.err().map(|error| error.to_string());
-            assert_eq!(told.is_some(), refused.is_some(), "{selectors}: {told:?}");
-            let names = |id: &str| told.as_ref().is_some_and(|told| told.contains(id));
-            assert!(refused.is_none_or(names), "{selectors}: {told:?}");
+            let message = reached.err().map(|error| error.to_string());
+            assert_eq!(message.is_some(), refused.is_some(), "{selectors}: {message:?}");
+            let names = |id: &str| message.as_ref().is_some_and(|message| message.contains(id));
+            assert!(refused.is_none_or(names), "{selectors}: {message:?}");
         }
     }
 

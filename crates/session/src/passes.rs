@@ -43,7 +43,7 @@ impl<'run> Session<'run> {
             let claims = self.claims(stage, lives);
             let mut turns = self.budget(&claims).next(stage, core);
             for turn in &mut turns {
-                turn.target += lives[turn.at].tally - claims[turn.at].rounds;
+                turn.target += lives[turn.claim].tally - claims[turn.claim].rounds;
             }
             if turns.is_empty() {
                 return Ok(true);
@@ -52,7 +52,7 @@ impl<'run> Session<'run> {
                 return Ok(false);
             }
             for turn in &turns {
-                lives[turn.at].look(&self.run);
+                lives[turn.claim].look(&self.run);
             }
             self.estimate_whole(stage, lives);
         }
@@ -83,8 +83,8 @@ impl<'run> Session<'run> {
     ) -> Result<bool> {
         let mut is_first = true;
         loop {
-            let behind = turns.iter().filter(|turn| lives[turn.at].wants(turn.target));
-            let mut behind: Vec<usize> = behind.map(|turn| turn.at).collect();
+            let behind = turns.iter().filter(|turn| lives[turn.claim].wants(turn.target));
+            let mut behind: Vec<usize> = behind.map(|turn| turn.claim).collect();
             if behind.is_empty() {
                 return Ok(true);
             }
@@ -211,7 +211,7 @@ impl<'run> Session<'run> {
             };
         let mut failed = round::given_up(&error, &live.series);
         if let Some(hung) = error.downcast_ref::<Hung>()
-            && let Ok(Some(dir)) = directory::of(setup, live)
+            && let Ok(Some(dir)) = directory::of_series(setup, live)
             && self.hanging.take(&dir, hung)
             && self.hanging.ends(setup, live).is_some()
         {

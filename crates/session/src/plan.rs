@@ -7,14 +7,14 @@ use crate::params::Settings;
 use crate::select::{Selection, domain_text, experiments};
 use crate::setup::Usage;
 use bench::device;
-use bench::experiment::placement::{self, FREE};
+use bench::experiment::placement;
 use bench::experiment::{
     AnyExperiment, Card, DirFacts, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site,
     Skip, ViewCard, lacks_loopback,
 };
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
-use record::key::{CaseId, PLACEMENT, Value};
+use record::key::{CaseId, Value};
 use record::order::Gather;
 use record::view::View;
 use std::collections::BTreeSet;
@@ -130,9 +130,9 @@ pub fn plan(
     planned.plan.looks = preset.looks().to_vec();
     planned.plan.stages = vec![Vec::new(); levels.iter().max().map_or(0, |last| last + 1)];
     for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
-        let of = |preset| settings.params(experiment.card(), preset);
-        let params = of(preset);
-        let quick = (preset > Preset::Quick).then(|| of(Preset::Quick));
+        let params_of = |preset| settings.params(experiment.card(), preset);
+        let params = params_of(preset);
+        let quick = (preset > Preset::Quick).then(|| params_of(Preset::Quick));
         let mut entry = entry(experiment);
         let (mut left_out, mut offers) = (None, 0);
         for site in far_sites(experiment.card(), &params, site)? {
@@ -155,7 +155,6 @@ pub fn plan(
             return Err(nothing);
         }
         planned.skip_unmet(selection, family, experiment.card(), &entry, site);
-        demands::demand_placed(experiment.card(), &params, &entry)?;
         planned.demand_set(experiment.card(), settings, &entry)?;
         // What no far end allows is skipped as a whole.
         entry.skipped = entry.skipped.filter(|_| entry.series.is_empty());
@@ -197,7 +196,7 @@ impl Planned {
                 self.skipped.push((card, whole, skip));
             }
             Ok(offer) => {
-                entry.derived.extend(derivable(experiment, site, &offer.series));
+                entry.derived.extend(experiment.derivable(site, &offer.series));
                 for (case, skip) in offer.skipped {
                     self.skipped.push((card, Some(case), skip));
                 }
@@ -286,86 +285,14 @@ fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, Usa
     Ok(wanted.into_iter().map(|far| site.toward(far)).collect())
 }
 
-/// An offer once for each placement, where the experiment has that parameter. Series of the default
-/// one keep their names.
-fn placed(experiment: &dyn AnyExperiment, params: &Params, site: &Site, offer: Offer) -> Offer {
-    let (card, has_far) = (experiment.card(), experiment.two_ended());
-    let places = params.texts(PLACEMENT);
-    if places.is_empty() {
-        return offer;
-    }
-    let has_place = |case: &CaseId| case.has_place(card.id);
-    let mut all = Offer::default();
-    for (case, skip) in offer.skipped {
-        let of_places = places.iter().map(|place| case.clone().with(PLACEMENT, *place));
-        match has_place(&case) {
-            true => all.skipped.extend(of_places.map(|case| (case, skip.clone()))),
-            false => all.skipped.push((case, skip)),
-        }
-    }
-    for series in offer.series {
-        if !series.cases.iter().any(|case| has_place(&case.id)) {
-            all.series.push(series);
-            continue;
-        }
-        for place in &places {
-            let mut series = series.clone();
-            let facts = match series.cases.first() {
-                Some(case) => placement::facts(site, place, case, has_far),
-                None => continue,
-            };
-            for case in &mut series.cases {
-                case.id = case.id.clone().with(PLACEMENT, *place);
-            }
-            match facts {
-                Err(skip) => {
-                    let cases = series.cases.into_iter();
-                    all.skipped.extend(cases.map(|case| (case.id, skip.clone())));
-                    continue;
-                }
-                Ok(facts) => place_at(&mut series, place, facts),
-            }
-            all.series.push(series);
-        }
-    }
-    all
-}
-
-/// Says what a placement came to.
-fn place_at(series: &mut Series, place: &str, facts: Vec<(String, Value)>) {
-    if place != FREE {
-        series.name = format!("{} {place}", series.name).trim().to_owned();
-    }
-    for case in &mut series.cases {
+/// Says on which CPUs the scheduler places the threads that wait for a device.
+fn placed(experiment: &dyn AnyExperiment, site: &Site, mut offer: Offer) -> Offer {
+    let facts = placement::facts(site, experiment.two_ended());
+    let cases = offer.series.iter_mut().flat_map(|series| &mut series.cases);
+    for case in cases.filter(|case| case.id.waits_for_device(experiment.card().id)) {
         case.at.extend(facts.iter().cloned());
     }
-}
-
-/// Cases that an experiment may derive, of each placement that it has.
-fn derivable(experiment: &dyn AnyExperiment, site: &Site, series: &[Series]) -> Vec<CaseId> {
-    let of = |place: Option<&Value>| {
-        let mut seen: Vec<Series> = series.to_vec();
-        for series in &mut seen {
-            let cases = &mut series.cases;
-            cases.retain(|case| {
-                let of = case.id.get(PLACEMENT);
-                of.is_none() || of == place
-            });
-            cases.iter_mut().for_each(|case| case.id = case.id.unplaced());
-        }
-        seen.retain(|series| !series.cases.is_empty());
-        experiment.derivable(site, &seen)
-    };
-    let mut all = of(None);
-    let unplaced = all.clone();
-    let cases = series.iter().flat_map(|series| &series.cases);
-    let places: BTreeSet<&Value> = cases.filter_map(|case| case.id.get(PLACEMENT)).gather();
-    for place in places {
-        let more = of(Some(place)).into_iter();
-        let more = more.filter(|case| !unplaced.contains(case));
-        all.extend(more.map(|case| case.with(PLACEMENT, place.clone())));
-    }
-    all
+    offer
 }
 
 /// What of an experiment the selection leaves; the outer error is the user's, the inner the site's.
@@ -387,7 +314,7 @@ fn offer(
         return Ok(Err(skip));
     }
     let offered = |params: &Params| {
-        experiment.series(site, params).map(|offer| placed(experiment, params, site, offer))
+        experiment.series(site, params).map(|offer| placed(experiment, site, offer))
     };
     let mut offer = match offered(params) {
         Ok(offer) => offer,
@@ -397,8 +324,7 @@ fn offer(
         let is_wanted = |case: &CaseId| selection.wants_case(family, card, case);
         let cases = offer.series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
         let wanted = cases.chain(offer.skipped.iter().map(|(case, _)| case));
-        let wanted: BTreeSet<CaseId> =
-            wanted.filter(|case| is_wanted(case)).map(CaseId::unplaced).gather();
+        let wanted: BTreeSet<CaseId> = wanted.filter(|case| is_wanted(case)).cloned().gather();
         if !wanted.is_empty() && device::shares(|id| id == card.id) > 0 {
             // What may be written is for these cases alone.
             offer = match offered(&Params { only: Some(wanted), ..params.clone() }) {

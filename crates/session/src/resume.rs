@@ -113,13 +113,13 @@ fn difference(then: &Plan, now: &Plan) -> Option<String> {
         return Some(format!("looks after {:?} rounds then, {:?} now", then.looks, now.looks));
     }
     let series = |plan: &Plan| -> Vec<(String, PlannedSeries)> {
-        let of = plan.experiments.iter().flat_map(|planned| {
+        let all = plan.experiments.iter().flat_map(|planned| {
             planned.series.iter().map(|series| {
                 let alike = PlannedSeries { round_cost_s: 0.0, ..series.clone() };
                 (format!("{}/{}", planned.id, series.name), alike)
             })
         });
-        of.collect()
+        all.collect()
     };
     let (then, now) = (series(then), series(now));
     if then.len() != now.len() {

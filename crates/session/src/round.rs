@@ -111,7 +111,7 @@ pub fn measure(
     stop: &AtomicBool,
 ) -> Result<(Vec<Event>, Done)> {
     // What can do without a directory does without one that hangs.
-    let dir = directory::of(setup, live)?.filter(|dir| hanging.reason(dir).is_none());
+    let dir = directory::of_series(setup, live)?.filter(|dir| hanging.reason(dir).is_none());
     let site = setup.site_of(&live.work.series);
     let order = RoundOrder {
         series: live.in_order(n, seed),
@@ -192,7 +192,7 @@ fn prepare(
     stop: &AtomicBool,
 ) -> Result<()> {
     let dir = order.dir.as_deref();
-    let before = dir.map(|dir| Before::of(dir, stop)).transpose()?;
+    let before = dir.map(|dir| Before::list(dir, stop)).transpose()?;
     let made = make_files(order, device, directory::silence(stated), stop);
     let Err(error) = made else { return Ok(()) };
     let hung = error.downcast_ref::<Hung>();
@@ -372,8 +372,8 @@ pub fn disturbances(ended: &Done) -> Vec<String> {
         run_delay_share: 0.0,
         ..deltas(window_ns, cpus, &ended.environment, OF_FAR)
     };
-    let told = judge(&far);
-    reasons.extend(told.iter().map(|reason| format!("far end: {reason}")));
+    let far_reasons = judge(&far);
+    reasons.extend(far_reasons.iter().map(|reason| format!("far end: {reason}")));
     reasons
 }
 

@@ -156,11 +156,11 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, Usage> {
 }
 
 /// All experiments, with their families.
-pub(crate) fn experiments<'of>(
-    families: &'of [&'of Family],
-) -> impl Iterator<Item = (&'of Family, &'static dyn AnyExperiment)> {
-    let of = |family: &'of Family| family.experiments.iter().map(move |one| (family, *one));
-    families.iter().copied().flat_map(of)
+pub(crate) fn experiments<'all>(
+    families: &'all [&'all Family],
+) -> impl Iterator<Item = (&'all Family, &'static dyn AnyExperiment)> {
+    let listed = |family: &'all Family| family.experiments.iter().map(move |one| (family, *one));
+    families.iter().copied().flat_map(listed)
 }
 
 /// What stands before the first of a letter, and behind it where there is one.

@@ -4,7 +4,7 @@
 use crate::agent::client::{Reach, Remote};
 use crate::agent::key::Key;
 use crate::agent::message::Open;
-use crate::agent::url::{PeerUrl, Way};
+use crate::agent::url::{PeerUrl, Transport};
 use crate::header::Build;
 use crate::machine::Machine;
 use crate::params::Settings;
@@ -119,8 +119,7 @@ impl Setup {
     /// The site of a case: with its far end, where it has one.
     pub fn site_for(&self, case: &Case) -> Cow<'_, Site> {
         let far = case.id.text(FAR).filter(|far| *far != self.site.far());
-        let site = far.map_or(Cow::Borrowed(&self.site), |far| Cow::Owned(self.site.toward(far)));
-        site.placed(case).map_or(site, Cow::Owned)
+        far.map_or(Cow::Borrowed(&self.site), |far| Cow::Owned(self.site.toward(far)))
     }
 
     /// The site of a series, whose cases have one far end.
@@ -264,8 +263,8 @@ impl Setup {
                 made.push(work);
                 path
             });
-            let told = dir.map_err(|error| format!("{error:#}"));
-            self.elsewhere.insert(below, told);
+            let made = dir.map_err(|error| format!("{error:#}"));
+            self.elsewhere.insert(below, made);
         }
         Ok(made)
     }
@@ -303,7 +302,7 @@ fn connect(
     machine: Option<&Machine>,
     stop: &AtomicBool,
 ) -> Result<Vec<Remote>> {
-    let listens = |peer: &&PeerUrl| matches!(peer.way, Way::Tcp { .. });
+    let listens = |peer: &&PeerUrl| matches!(peer.transport, Transport::Tcp { .. });
     if let Some(peer) = peers.iter().find(listens).filter(|_| options.key_file.is_none()) {
         bail!(Usage(format!(
             "--peer {}: a listening agent needs a key: set --key-file FILE (`plumb agent --new-key \

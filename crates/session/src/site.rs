@@ -145,7 +145,8 @@ fn dir_facts(
     allowance: impl Fn(f64) -> f64,
 ) -> Result<DirFacts, Usage> {
     let patience = Patience::unless(SILENCE, stop);
-    let found = directory::probe(dir, patience).map_err(|refused| Usage(told(dir, &refused)))?;
+    let found =
+        directory::probe(dir, patience).map_err(|refused| Usage(explanation(dir, &refused)))?;
     let path = found.path;
     let mount = host.block.mount_of(&path.to_string_lossy());
     if path.starts_with(DEVICES) && mount.is_none_or(|mount| !is_below_devices(mount)) {
@@ -171,7 +172,7 @@ fn is_below_devices(mount: &Mount) -> bool {
 }
 
 /// Why a directory cannot be used, with the way out.
-fn told(dir: &Path, refused: &Refused) -> String {
+fn explanation(dir: &Path, refused: &Refused) -> String {
     let shown = dir.display();
     match refused {
         Refused::Unreachable(error) => {

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use bench::experiment::{self, AnyExperiment, Catalogue};
 use bench::link::frame::{receive, send};
 use bench::link::{FromWorker, RoundOrder, ToWorker};
-use bench::measure::{self, Bench, FarEnd, Voice};
+use bench::measure::{self, Bench, FarEnd, Heartbeat};
 use std::io::{self, Write};
 use std::time::Instant;
 
@@ -46,29 +46,17 @@ fn find(catalogue: Catalogue, order: &RoundOrder) -> Result<&'static dyn AnyExpe
         .with_context(|| format!("this plumb has no experiment {}", order.series.experiment))
 }
 
-/// Series of another placement than the default have files of their own, which have the same names.
-fn apart(mut order: RoundOrder) -> Result<RoundOrder> {
-    if let Some((dir, place)) = order.dir.as_ref().zip(order.apart()) {
-        let dir = dir.join(place);
-        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        order.dir = Some(dir);
-    }
-    Ok(order)
-}
-
 fn prepare(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
-    let order = apart(order)?;
     let dir = order.dir.clone().context("no directory for files was given")?;
     let began = Instant::now();
-    let mut voice = Voice::new(io::stdout());
-    let mut alive = || voice.alive(began.elapsed().as_secs_f64());
+    let mut heartbeat = Heartbeat::new(io::stdout());
+    let mut alive = || heartbeat.alive(began.elapsed().as_secs_f64());
     let files = find(catalogue, &order)?.prepare(&order.series, &dir, &mut alive)?;
-    voice.finish().context("sending a heartbeat")?;
+    heartbeat.finish().context("sending a heartbeat")?;
     Ok(vec![FromWorker::Prepared(files)])
 }
 
 fn round(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
-    let order = apart(order)?;
     let experiment = find(catalogue, &order)?;
     let series = order.series.clone();
     let mut bench = Bench::new(order)?.speaking_to(io::stdout());

@@ -58,7 +58,6 @@ impl ProbedRound {
 pub struct Basis {
     /// Rounds with alone samples.
     pub rounds: usize,
-    /// Alone samples.
     pub samples: usize,
     /// Stretches of consecutive alone samples.
     pub stretches: usize,

@@ -20,7 +20,6 @@ pub struct WithinRun {
     pub value: f64,
     /// Exact interval of the block values' median.
     pub interval: Interval,
-    /// How many blocks.
     pub blocks: usize,
 }
 

@@ -12,7 +12,6 @@ pub struct Deltas {
     pub migrations: u64,
     /// Major page faults the case did not plan.
     pub major_faults: u64,
-    /// Involuntary context switches.
     pub involuntary_switches: u64,
     /// Involuntary context switches that the case plans (two spinners sharing one CPU).
     pub planned_switches: u64,
@@ -32,9 +31,7 @@ pub struct Deltas {
 pub enum Reason {
     /// Share of the window throttled by the cgroup.
     Throttled(f64),
-    /// Unplanned migrations.
     Migrations(u64),
-    /// Major page faults.
     MajorFaults(u64),
     /// Involuntary switches beyond those planned, per 10 ms.
     Switches(f64),

@@ -46,9 +46,7 @@ impl Draw {
 /// A distribution of round values with true median 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rounds {
-    /// Normal.
     Normal,
-    /// Log-normal.
     LogNormal,
     /// Three of five rounds in the faster mode, six deviations apart.
     Bimodal,
@@ -57,7 +55,6 @@ pub enum Rounds {
 }
 
 impl Rounds {
-    /// All of them.
     pub const ALL: [Rounds; 4] =
         [Rounds::Normal, Rounds::LogNormal, Rounds::Bimodal, Rounds::Autocorrelated];
 

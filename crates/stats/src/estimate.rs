@@ -38,13 +38,10 @@ pub struct Estimate {
     pub median_all: f64,
     /// Median of the undisturbed rounds; `None` when there are none.
     pub median_undisturbed: Option<f64>,
-    /// Arithmetic mean.
     pub mean: f64,
     /// Sample standard deviation; `None` for a single round.
     pub stddev: Option<f64>,
-    /// Least round value.
     pub min: f64,
-    /// Greatest round value.
     pub max: f64,
     /// The better of `min` and `max`; `None` where neither direction is.
     pub best: Option<f64>,
@@ -62,7 +59,7 @@ pub fn estimate(rounds: &[RoundValue], better: Better) -> Option<Estimate> {
     let undisturbed: Vec<f64> =
         rounds.iter().filter(|round| !round.disturbed).map(|round| round.value).collect();
     let used = if undisturbed.len() >= LEAST_UNDISTURBED { &undisturbed } else { &all };
-    let moments = Moments::of(used);
+    let moments = Moments::from_values(used);
     let (min, max) = (moments.min()?, moments.max()?);
     Some(Estimate {
         value: median(used)?,

@@ -20,7 +20,6 @@ pub struct Histogram {
 }
 
 impl Default for Histogram {
-    /// An empty histogram.
     fn default() -> Self {
         let mut buckets = Hdr::new_with_bounds(1, 2, 3)
             .expect("bounds 1..2 and three digits are within what HDR allows");

@@ -32,7 +32,7 @@ impl Interval {
         (self.high - self.low) / 2.0
     }
 
-    /// With both ends mapped by a function that keeps their order.
+    /// The interval with both ends mapped by a function that keeps their order.
     #[must_use]
     pub fn map(self, of: fn(f64) -> f64) -> Interval {
         Interval { low: of(self.low), high: of(self.high), ..self }

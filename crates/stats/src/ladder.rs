@@ -9,7 +9,6 @@
 pub struct Rung {
     /// Footprint in bytes, positive.
     pub size: f64,
-    /// Value, positive.
     pub value: f64,
 }
 
@@ -270,7 +269,7 @@ fn line(rungs: &[Rung], shape: impl Fn(f64) -> f64) -> Option<(f64, f64)> {
 /// What accesses cost more than on a reference ladder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Excess {
-    /// Footprint in bytes.
+    /// A footprint of the walk, in bytes.
     pub size: f64,
     /// Value minus the reference's.
     pub value: f64,
@@ -281,7 +280,6 @@ pub struct Excess {
 /// A structure of finite reach that is looked up at random.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reach {
-    /// Bytes it covers.
     pub size: f64,
     /// Cost of an access that it does not cover.
     pub cost: f64,

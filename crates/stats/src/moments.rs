@@ -12,7 +12,6 @@ pub struct Moments {
 }
 
 impl Default for Moments {
-    /// No values yet.
     fn default() -> Self {
         Self { count: 0, mean: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }
     }
@@ -20,7 +19,7 @@ impl Default for Moments {
 
 impl Moments {
     /// The moments of all values.
-    pub fn of(values: &[f64]) -> Self {
+    pub fn from_values(values: &[f64]) -> Self {
         let mut moments = Self::default();
         for &value in values {
             moments.push(value);
@@ -28,7 +27,6 @@ impl Moments {
         moments
     }
 
-    /// Adds one value.
     pub fn push(&mut self, value: f64) {
         self.count += 1;
         let before = value - self.mean;
@@ -38,7 +36,6 @@ impl Moments {
         self.max = self.max.max(value);
     }
 
-    /// How many values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -71,14 +68,14 @@ impl Moments {
 
 /// The arithmetic mean; `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
-    Moments::of(values).mean()
+    Moments::from_values(values).mean()
 }
 
 /// How far one value follows the other over pairs, from -1 to 1 (Pearson); `None` where one of both
 /// stays the same.
 pub fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let (first, second) = (Moments::of(&first), Moments::of(&second));
+    let (first, second) = (Moments::from_values(&first), Moments::from_values(&second));
     let (left, right) = (first.mean()?, second.mean()?);
     let products = pairs.iter().map(|(a, b)| (a - left) * (b - right));
     let spread = (first.variance()? * second.variance()?).sqrt() * (first.count() - 1) as f64;
@@ -92,7 +89,7 @@ mod tests {
     #[test]
     fn survives_a_large_offset() {
         // The textbook sum of squares loses every digit of this variance of 30.
-        let moments = Moments::of(&[1e9 + 4.0, 1e9 + 7.0, 1e9 + 13.0, 1e9 + 16.0]);
+        let moments = Moments::from_values(&[1e9 + 4.0, 1e9 + 7.0, 1e9 + 13.0, 1e9 + 16.0]);
         assert_eq!(moments.mean(), Some(1e9 + 10.0));
         assert_eq!(moments.variance(), Some(30.0));
     }
@@ -100,7 +97,7 @@ mod tests {
     #[test]
     fn too_few_values_have_no_deviation() {
         assert_eq!(mean(&[]), None);
-        assert_eq!(Moments::of(&[1.0]).stddev(), None);
+        assert_eq!(Moments::from_values(&[1.0]).stddev(), None);
         assert_eq!(Moments::default().max(), None);
     }
 

@@ -30,7 +30,7 @@ pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     Some(between(low, next.unwrap_or(low), share))
 }
 
-/// As [`quantile`], for values already in ascending order.
+/// The same as [`quantile`], for values already in ascending order.
 pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     let (below, above, share) = place(sorted.len(), q)?;
     Some(between(sorted[below], sorted[above], share))

@@ -277,7 +277,7 @@ mod tests {
     use super::{Chance, Change, RATE, Shift, p_value, shifts};
     use crate::draw::{Draw, share_of};
 
-    /// As a trend does it for one figure.
+    /// Looks for shifts as a trend does for one figure.
     fn found(values: &[f64], least: f64, chance: &mut Chance) -> Vec<Shift> {
         match p_value(values, chance) {
             Some(p) if p <= RATE => shifts(values, least, chance),

@@ -35,7 +35,6 @@ pub struct Steady {
     pub streams: Vec<f64>,
     /// A second's count in the best of its blocks, all streams together.
     pub best: f64,
-    /// Its blocks.
     pub blocks: u64,
     /// Length of each, in ns.
     pub block_ns: f64,

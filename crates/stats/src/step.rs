@@ -10,7 +10,6 @@ const RISE: f64 = 1.5;
 /// belongs to the lower.
 const LOWER_SHARE: f64 = 0.5;
 
-/// A step upwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// The largest size below it.

@@ -31,7 +31,7 @@ const PER_OCTAVE: f64 = 24.0;
 /// millions, the shortest interruption above it from few. So a place's radius counts over the root
 /// of how high it lies, and the lowest is taken that comes next to the best within this factor.
 const NEXT_TO_SPARSEST: f64 = 1.5;
-/// Without interruptions: so many times the longest time.
+/// Without interruptions the threshold is so many times the longest time.
 const CLEAR_OF_TAIL: f64 = 1.5;
 /// "Near" means within a sixth, in natural logarithms.
 const NEAR: f64 = 0.15;
@@ -66,14 +66,12 @@ pub struct Found {
 }
 
 impl Default for Times {
-    /// None yet.
     fn default() -> Self {
         Times { short: vec![0; DENSE], long: BTreeMap::new(), count: 0 }
     }
 }
 
 impl Times {
-    /// Counts one time.
     pub fn add(&mut self, ticks: u64) {
         self.count += 1;
         match self.short.get_mut(ticks as usize) {
@@ -129,7 +127,7 @@ pub fn find(times: &Times, tick_ns: f64) -> Option<Found> {
         near: seen.iter().filter(|(at, _)| near(*at)).map(|(_, count)| count).sum(),
         because: String::new(),
     };
-    found.because = found.told(times, tick_ns, least);
+    found.because = found.reason(times, tick_ns, least);
     Some(found)
 }
 
@@ -172,7 +170,7 @@ fn radius(seen: &[(u64, u64)], at: u64) -> f64 {
 }
 
 impl Found {
-    fn told(&self, times: &Times, tick_ns: f64, least: u64) -> String {
+    fn reason(&self, times: &Times, tick_ns: f64, least: u64) -> String {
         let ns = |ticks: u64| shown(ticks as f64 * tick_ns);
         let high = times.quantile(0.999).unwrap_or(self.median_ticks);
         let own = format!(

@@ -121,7 +121,7 @@ impl SegmentCost {
         Self { below, n }
     }
 
-    fn of(&self, from: usize, to: usize) -> f64 {
+    fn segment_cost(&self, from: usize, to: usize) -> f64 {
         let length = (to - from) as f64;
         let sum: f64 = self
             .below
@@ -148,7 +148,7 @@ impl SegmentCost {
         let mut starts = vec![0];
         for end in least..=n {
             let costs: Vec<f64> =
-                starts.iter().map(|&start| best[start] + self.of(start, end)).collect();
+                starts.iter().map(|&start| best[start] + self.segment_cost(start, end)).collect();
             let (chosen, cost) = costs
                 .iter()
                 .enumerate()

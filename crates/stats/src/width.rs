@@ -72,17 +72,16 @@ pub const TOO_FAST: f64 = 1.03;
 /// The readings of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Classified samples.
     pub samples: u32,
-    /// Those in which others used the core.
+    /// How many samples were taken while others used the core.
     pub shared: u32,
-    /// Those that read more than a core that is alone can: the level does not hold any more.
+    /// How many samples read more than a core that is alone can: the level does not hold any more.
     pub fast: u32,
 }
 
 impl Seen {
-    /// Of the samples that could be classified.
-    pub fn of(readings: impl Iterator<Item = f64>, level: f64) -> Self {
+    /// Counts the samples that could be classified.
+    pub fn from_readings(readings: impl Iterator<Item = f64>, level: f64) -> Self {
         let mut seen = Seen::default();
         for reading in readings.filter(|reading| *reading > 0.0) {
             seen.samples += 1;
@@ -97,7 +96,7 @@ impl Seen {
         (self.samples > 0).then(|| f64::from(part(self)) / f64::from(self.samples))
     }
 
-    /// By the names of a round's environment; nothing where nothing was probed.
+    /// The counts by the names of a round's environment; empty where nothing was probed.
     pub fn named(self) -> impl Iterator<Item = (String, f64)> {
         [(PROBED, self.samples), (SHARED, self.shared), (FAST, self.fast)]
             .into_iter()
@@ -108,9 +107,9 @@ impl Seen {
 
 /// Name in a round's environment of the samples that were classified.
 pub const PROBED: &str = "probed_samples";
-/// Of those in which others used the core.
+/// The name of the count of samples in which others used the core.
 pub const SHARED: &str = "probed_shared";
-/// Of those that read more than a core that is alone can.
+/// The name of the count of samples that read more than a core that is alone can.
 pub const FAST: &str = "probed_fast";
 
 /// The level from readings: the highest mode that enough of them share, if it is sharp and at a
@@ -253,7 +252,7 @@ mod tests {
     fn what_cannot_be_classified_is_not_counted_and_never_alone() {
         assert!(is_alone(4.0, 4.0) && is_alone(4.0 * ALONE, 4.0) && !is_alone(3.8, 4.0));
         assert!(!is_alone(0.0, 4.0));
-        let seen = Seen::of([4.0, 3.0, 0.0, 4.2].into_iter(), 4.0);
+        let seen = Seen::from_readings([4.0, 3.0, 0.0, 4.2].into_iter(), 4.0);
         assert_eq!((seen.samples, seen.shared, seen.fast), (3, 1, 1));
         let names: Vec<(String, f64)> = seen.named().collect();
         assert_eq!(names[1], ("probed_shared".to_owned(), 1.0));

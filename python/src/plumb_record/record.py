@@ -14,8 +14,8 @@ from .errors import Damaged, NewerFormat, NotPlumb
 
 #: The newest format of records that this package reads.
 FORMAT = 5
-#: The format since which every line has a checksum.
-SEALED_SINCE = 5
+#: The first format that was released.
+FIRST_FORMAT = 5
 
 Json = Dict[str, Any]
 Case = Mapping[str, Union[str, int]]
@@ -177,14 +177,14 @@ def read_record(path: Union[str, "os.PathLike[str]"]) -> Record:
                 record.torn = True
             break
         kind = event.get("event")
-        if record is not None and (state == "changed" or state == "bare" and _is_sealed(record.header)):
+        if record is not None and state != "intact":
             record.damaged.append(number)
             if kind not in _MEASURED:
                 open_round.clear()
             continue
         if record is None:
             record = Record(header=_header(event))
-            if state == "changed" or state == "bare" and _is_sealed(event):
+            if state != "intact":
                 record.damaged.append(number)
         elif kind in _MEASURED:
             into, read = _MEASURED[kind]
@@ -212,10 +212,6 @@ def read_record(path: Union[str, "os.PathLike[str]"]) -> Record:
     if number > 1 and len([line for line in record.damaged if line > 1]) == number - 1:
         raise Damaged(2, "and so are all lines after it: a copy or an editor changed the file")
     return record
-
-
-def _is_sealed(header: Json) -> bool:
-    return bool(header["format"] >= SEALED_SINCE)
 
 
 def _seal(line: bytes) -> str:
@@ -282,6 +278,11 @@ def _header(event: Json) -> Json:
         raise NewerFormat(
             f"a newer plumb ({event.get('plumb')}) wrote this record in format {event['format']}; "
             f"this package reads up to {FORMAT}: pip install --upgrade plumb-record"
+        )
+    if event["format"] < FIRST_FORMAT:
+        raise NotPlumb(
+            f"a development version of plumb wrote this record in format {event['format']}; "
+            f"this package reads format {FIRST_FORMAT} and later ones"
         )
     return event
 

@@ -1,12 +1,9 @@
-//! Limits of plumb's control groups, and of interfaces.
+//! Limits of plumb's control groups.
 
 use super::Said::{self, Disturbs, Fine, Inherent};
 use super::Watched;
 use host::Host;
-use host::net::Interface;
-use host::net::shaping::Place;
 use record::quantity::render_bytes;
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Memory that runs take: the footprint of main memory in a thorough run, and as much for files and
@@ -82,41 +79,10 @@ pub(super) fn memory(host: &Host) -> Said {
     }
 }
 
-/// Shapers of the ways to these addresses, or of all interfaces that are up.
-pub(super) fn shaping(host: &Host, peers: &[IpAddr]) -> Said {
-    let is_asked = |interface: &&Interface| match peers.is_empty() {
-        true => interface.operstate.as_deref() != Some("down"),
-        false => peers.iter().any(|peer| {
-            let way = host.net.way_to(*peer);
-            way.is_some_and(|(on_way, _)| on_way.name == interface.name)
-        }),
-    };
-    let (mut shaped, mut filtered) = (Vec::new(), Vec::new());
-    for interface in host.net.interfaces.iter().filter(is_asked) {
-        for shaper in &interface.shaping {
-            let name = &interface.name;
-            match shaper.place {
-                Place::Root => shaped.push(format!("{name}: {}", shaper.name())),
-                Place::Below => shaped.push(format!("{name}: {}, some traffic", shaper.name())),
-                Place::Filter => filtered
-                    .push(format!("{name}: filters ({}), which may limit or drop", shaper.kind)),
-            }
-        }
-    }
-    let is_shaped = !shaped.is_empty();
-    shaped.append(&mut filtered);
-    match (is_shaped, shaped.is_empty()) {
-        (true, _) => Disturbs(shaped.join("; ")),
-        (false, false) => Inherent(shaped.join("; ")),
-        (false, true) => Fine("none".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{io, memory, shaping};
+    use super::{io, memory};
     use crate::cmd::doctor::Said;
-    use host::net::shaping::{Place, Shaper};
     use host::{Host, Root};
 
     const GROUP: &str =
@@ -148,34 +114,5 @@ mod tests {
         );
         assert_eq!(told("== cg/a/b/memory.swap.max\n0\n"), Said::Fine("swap 0 B".into()));
         assert_eq!(told("== cg/a/b/memory.max\nmax\n"), Said::Fine("none known".into()));
-    }
-
-    #[test]
-    fn interfaces_that_are_shaped_are_seen_where_they_are_asked_for() {
-        let shaper = |kind: &str, place| Shaper {
-            kind: kind.into(),
-            place,
-            bits_per_second: (kind == "tbf").then_some(1_000_000_000),
-            peak_bits_per_second: None,
-            burst_bytes: None,
-            classes: Vec::new(),
-        };
-        let mut host = host(
-            "== ethtool.txt\neth0 driver=veth\neth1 driver=veth\n== proc/net/route\n\
-             eth0\t000000C0\t00000000\t0001\t0\t0\t100\t000000FF\t0\t0\t0\n\
-             eth1\t0005A8C1\t00000000\t0001\t0\t0\t600\t00FFFFFF\t0\t0\t0\n",
-        );
-        assert_eq!(shaping(&host, &[]), Said::Fine("none".into()));
-        host.net.interfaces[0].shaping = vec![shaper("tbf", Place::Root)];
-        host.net.interfaces[1].shaping = vec![shaper("clsact", Place::Filter)];
-        let (first, second) =
-            ("eth0: tbf 1000 Mbit/s", "eth1: filters (clsact), which may limit or drop");
-        assert_eq!(shaping(&host, &[]), Said::Disturbs(format!("{first}; {second}")));
-        let to = |address: &str| shaping(&host, &[address.parse().expect("an address")]);
-        assert_eq!(to("192.1.2.3"), Said::Disturbs(first.into()));
-        assert_eq!(to("193.168.5.7"), Said::Inherent(second.into()));
-        assert_eq!(to("127.0.0.1"), Said::Fine("none".into()));
-        host.net.interfaces[0].operstate = Some("down".into());
-        assert_eq!(shaping(&host, &[]), Said::Inherent(second.into()));
     }
 }

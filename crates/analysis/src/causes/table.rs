@@ -8,7 +8,6 @@ use super::super::facts::Test::{Contains, Is, IsNoneOf, MoreThan, Present};
 use super::super::figure::{Condition, Figure};
 use super::super::verdict::Verdict;
 use record::event::Condition as Counted;
-use record::key::PLACEMENT;
 use stats::width::{PROBED, SHARED};
 
 /// Another tenant on the core: a run shows it whether it explains a miss or not.
@@ -67,7 +66,8 @@ impl Scope {
             Scope::All => true,
             Scope::Device | Scope::Synced if in_memory => false,
             Scope::Device => {
-                figure.case.get(PLACEMENT).is_some() && !figure.metric_name().starts_with("cpu")
+                figure.case.waits_for_device(&figure.experiment)
+                    && !figure.metric_name().starts_with("cpu")
             }
             Scope::BeyondTlb => {
                 let footprint = figure.case.int("footprint");

@@ -256,8 +256,6 @@ impl Found {
         ] {
             self.add(Class::Plumb, name, base, new);
         }
-        let of = |run: &Run| run.header.estimator().to_string();
-        self.add(Class::Plumb, "estimator", &of(base), &of(new));
         // Older records lack it.
         if !b.build.is_empty() && !n.build.is_empty() {
             self.add(Class::Plumb, "measuring code", &b.build, &n.build);

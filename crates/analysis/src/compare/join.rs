@@ -4,7 +4,7 @@ use super::Measured;
 use crate::figure::Figure;
 use crate::index::series_label;
 use record::event::Ending;
-use record::key::{CaseId, FAR, Key, LOOPBACK, PLACEMENT};
+use record::key::{CaseId, FAR, Key, LOOPBACK};
 use record::metric::Metric;
 use record::run::Run;
 use record::unit::Unit;
@@ -39,10 +39,6 @@ pub enum Why {
     OnlyBase,
     /// The base run did not plan it.
     OnlyNew,
-    /// The new run has it with another placement, of this experiment.
-    OtherPlacementInNew(String),
-    /// The base run has it with another placement, of this experiment.
-    OtherPlacementInBase(String),
     /// The base run has it, the new one skipped it or failed, for this reason.
     AbsentInNew(String),
     /// The new run has it, the base run skipped it or failed, for this reason.
@@ -55,10 +51,8 @@ impl Why {
     /// Whether the base run has what the new one lacks, or has in another unit.
     pub fn is_missing_in_new(&self) -> bool {
         match self {
-            Why::OnlyBase | Why::OtherPlacementInNew(_) | Why::AbsentInNew(_) | Why::Units(..) => {
-                true
-            }
-            Why::OnlyNew | Why::OtherPlacementInBase(_) | Why::AbsentInBase(_) => false,
+            Why::OnlyBase | Why::AbsentInNew(_) | Why::Units(..) => true,
+            Why::OnlyNew | Why::AbsentInBase(_) => false,
         }
     }
 
@@ -67,11 +61,6 @@ impl Why {
         match self {
             Why::OnlyBase => "only in the base run".to_owned(),
             Why::OnlyNew => "only in the new run".to_owned(),
-            Why::OtherPlacementInNew(experiment) | Why::OtherPlacementInBase(experiment) => {
-                format!(
-                    "the other run has it with another placement (`--set {experiment}.{PLACEMENT}=…` measures alike)"
-                )
-            }
             Why::AbsentInNew(reason) => format!("not in the new run: {reason}"),
             Why::AbsentInBase(reason) => format!("not in the base run: {reason}"),
             Why::Units(base, new) => format!("in {base} and in {new}"),
@@ -128,10 +117,7 @@ pub fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
             }
             _ => joins.incomparable.push(Incomparable {
                 figure,
-                why: elsewhere(new, &key)
-                    .map(Why::OtherPlacementInNew)
-                    .or_else(|| reason(new, &key).map(Why::AbsentInNew))
-                    .unwrap_or(Why::OnlyBase),
+                why: reason(new, &key).map_or(Why::OnlyBase, Why::AbsentInNew),
             }),
         }
     }
@@ -142,10 +128,7 @@ pub fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
         if of_figure(&own, keys(figure)).is_none_or(|own| usable(own).is_none()) {
             joins.incomparable.push(Incomparable {
                 figure,
-                why: elsewhere(base, &key)
-                    .map(Why::OtherPlacementInBase)
-                    .or_else(|| reason(base, &key).map(Why::AbsentInBase))
-                    .unwrap_or(Why::OnlyNew),
+                why: reason(base, &key).map_or(Why::OnlyNew, Why::AbsentInBase),
             });
         }
     }
@@ -165,15 +148,15 @@ fn stated_keys(figure: &Figure) -> Keys {
     keys(figure).map(|key| key.map(stated))
 }
 
-/// A key by what a report states: on no particular CPU, and to one far end on another host, which
-/// is called `peer`.
-pub(super) fn stated(key: Key) -> Key {
-    let mut case = key.case.unplaced();
-    let far = case.0.iter_mut().find(|(name, value)| name == FAR && value.text() != Some(LOOPBACK));
-    if let Some((_, far)) = far {
+/// A key by what a report states: to one far end on another host, which is called `peer`.
+pub(super) fn stated(mut key: Key) -> Key {
+    let mut params = key.case.0.iter_mut();
+    if let Some((_, far)) =
+        params.find(|(name, value)| name == FAR && value.text() != Some(LOOPBACK))
+    {
         *far = "peer".into();
     }
-    Key { case, ..key }
+    key
 }
 
 /// Figures by the key of now, and by that of before where no other has it; of several with one key
@@ -208,20 +191,6 @@ fn valued(figure: &Figure) -> Option<(Key, &Metric)> {
 fn units(base: &Figure, new: &Figure) -> Option<(Unit, Unit)> {
     let (base, new) = (base.metric.as_ref()?.unit, new.metric.as_ref()?.unit);
     (base != new).then_some((base, new))
-}
-
-/// The experiment of a key that a run has with another placement.
-fn elsewhere(run: &Measured, key: &Key) -> Option<String> {
-    key.case.get(PLACEMENT)?;
-    let (experiment, case) = (&key.experiment, key.case.unplaced());
-    let is_it = |figure: &&Figure| {
-        figure.experiment == *experiment
-            && figure.case != key.case
-            && figure.case.unplaced() == case
-            && figure.metric_name() == key.metric
-    };
-    let found = run.figures.iter().filter(|figure| usable(figure).is_some()).find(is_it);
-    found.map(|_| experiment.clone())
 }
 
 /// Why a run has no value of a key; `None` where it did not plan it.

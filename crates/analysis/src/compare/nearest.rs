@@ -111,7 +111,7 @@ mod tests {
         let (printed, own) = (printed(), sample::run());
         let to = |far: &str| CaseId::new().with("far", far);
         let (printed, _) = only(&printed, to("peer"));
-        let (own, _) = only(&own, to("lab").with("placement", "free"));
+        let (own, _) = only(&own, to("lab"));
         let mut runs = [printed, own];
         let source = runs[0].figures[0].value.expect("measured");
         runs[0].figures[0].at.insert("source".to_owned(), "R9 Table I".into());

@@ -8,7 +8,7 @@ use crate::figures;
 use crate::history::{Earlier, History, used_rounds};
 use crate::sample;
 use record::event::{Ending, Event, Header, Raw};
-use record::key::{CaseId, FREE, Key, OTHER, PLACEMENT};
+use record::key::{CaseId, Key};
 use record::run::Run;
 use record::unit::Unit;
 
@@ -331,33 +331,6 @@ fn what_has_no_partner_is_named_with_its_reason() {
     let whys: Vec<&Why> = back.incomparable.iter().map(|one| &one.why).collect();
     assert!(whys.contains(&&Why::OnlyNew), "{whys:?}");
     assert!(whys.iter().any(|why| matches!(why, Why::AbsentInBase(_))), "{whys:?}");
-}
-
-#[test]
-fn a_figure_of_another_placement_only_says_how_it_is_measured_alike() {
-    let placed = |place: &'static str| {
-        sample::changed(move |event| {
-            let place = |case: &mut CaseId| *case = case.unplaced().with(PLACEMENT, place);
-            match event {
-                Event::Plan(plan) => {
-                    let planned = plan.experiments.iter_mut();
-                    let pipe = planned.filter(|planned| planned.id == "os.pipe");
-                    pipe.flat_map(|pipe| &mut pipe.series)
-                        .flat_map(|series| &mut series.cases)
-                        .for_each(place);
-                }
-                Event::Samples(of) if of.series == "os.pipe" => place(&mut of.case),
-                _ => {}
-            }
-        })
-    };
-    let (base, new) = (placed(OTHER), placed(FREE));
-    let against = against(&base, &new);
-    let whys: Vec<&Why> = against.incomparable.iter().map(|one| &one.why).collect();
-    let pipe = || "os.pipe".to_owned();
-    let expected = [Why::OtherPlacementInNew(pipe()), Why::OtherPlacementInBase(pipe())];
-    assert_eq!(whys, expected.iter().collect::<Vec<_>>());
-    assert!(whys[0].is_missing_in_new() && !whys[1].is_missing_in_new());
 }
 
 #[test]

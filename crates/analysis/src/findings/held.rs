@@ -33,16 +33,17 @@ mod tests {
     #[test]
     fn figures_at_a_limit_are_told_once_for_each_limit() {
         let run = limited();
-        let rate = |direction: &str, value: f64| {
-            let case = [("protocol", "tcp"), ("direction", direction), ("far", "peer")];
-            figure("net.bandwidth", &case, ("bandwidth", Unit::BPerS), value)
+        let rate = |mode: &str, value: f64| {
+            let case = [("op", "read"), ("mode", mode), ("block", "4096")];
+            figure("fs.io", &case, ("iops", Unit::OpPerS), value)
         };
-        let all = [rate("up", 2.39e7), rate("up", 2.38e7), rate("up", 5e6)];
+        let all = [rate("cold", 290.0), rate("direct", 300.0), rate("direct", 100.0)];
         let found = findings(&run, &all, &Named::of(&run, &all));
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!((found[0].cause, found[0].about.as_str()), ("limit", "net.bandwidth"));
+        assert_eq!((found[0].cause, found[0].about.as_str()), ("limit", "fs.io"));
         assert_eq!(found[0].severity, Severity::Warning);
-        let start = "2 figures lie at traffic shaping: tbf 200 Mbit/s on eth0: ";
+        let start =
+            "2 figures lie at the control group's limit of 300 requests/s on 254:0 (/cg/a): ";
         assert!(found[0].text.starts_with(start), "{}", found[0].text);
     }
 }

@@ -7,9 +7,8 @@ use record::metric::Metric;
 
 /// Static data about an experiment.
 pub struct Card {
-    /// `family.file`.
+    /// The family and the file: `family.file`.
     pub id: &'static str,
-    /// One line.
     pub title: &'static str,
     /// What its cases yield.
     pub metrics: &'static [Metric],
@@ -64,14 +63,13 @@ pub struct Hazards {
 impl Hazards {
     /// What most experiments have: none of them.
     pub const NONE: Hazards = Hazards { hangs: false, memory: Claim::Little, run_delay: false };
-    /// Of files on a device or a server.
+    /// The hazards of files on a device or a server.
     pub const FILES: Hazards = Hazards { hangs: true, run_delay: true, ..Hazards::NONE };
 }
 
 /// For which cases a round takes much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It takes little.
     Little,
     /// Each case takes its own.
     OfCase,
@@ -82,7 +80,6 @@ pub enum Claim {
 /// What an experiment cannot do without; missing ones are skips with a reason, in planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Effective user 0.
     Root,
     /// A writable directory on a real file system.
     Directory,
@@ -97,7 +94,6 @@ pub enum Need {
 /// A parameter: of the case's identity, or a setting of the apparatus.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// Name.
     pub name: &'static str,
     /// One line: what it is, and for defaults that depend on the machine, how they are chosen.
     pub doc: &'static str,
@@ -138,9 +134,7 @@ pub enum Domain {
     Symbols(&'static [&'static str]),
     /// An integer in base units (given with its unit), both ends included.
     Integer {
-        /// Smallest.
         low: u64,
-        /// Largest.
         high: u64,
         /// Unit: [`Unit::B`], [`Unit::Count`] or [`Unit::Ns`].
         unit: Unit,

@@ -25,7 +25,6 @@ pub type MakeFiles = fn(&Series, &Path, &mut dyn FnMut()) -> Result<Vec<PathBuf>
 
 /// Files that are made once per stage, before the rounds that only read them.
 pub struct Files {
-    /// Makes them.
     pub make: MakeFiles,
     /// Stated time that this takes on a slow device of the kind that is there.
     pub cost: fn(&Site, &Series) -> Duration,
@@ -35,10 +34,8 @@ pub struct Files {
 
 /// A question with a method: a case type, data about it, and these functions.
 pub trait Experiment: Sync + 'static {
-    /// Its case ([`crate::case!`]).
     type Case: Fields;
 
-    /// What it is.
     const CARD: &'static Card;
     /// Its manual: the header of its file ([`crate::manual!`]).
     const MANUAL: &'static str;
@@ -159,7 +156,7 @@ impl Offer {
                 Some(skip) => offer.skipped.push((case.id, skip)),
                 None => {
                     let (name, settings) = place(&own, &mut case);
-                    let series = offer.of(E::CARD, &name, E::ORDER);
+                    let series = offer.series_named(E::CARD, &name, E::ORDER);
                     series.settings.extend(settings);
                     series.cases.push(case);
                 }
@@ -169,7 +166,7 @@ impl Offer {
     }
 
     /// The series of a name, empty where it is not there yet.
-    pub fn of(&mut self, card: &Card, name: &str, order: Order) -> &mut Series {
+    pub fn series_named(&mut self, card: &Card, name: &str, order: Order) -> &mut Series {
         let at = self.series.iter().position(|series| series.name == name);
         let at = at.unwrap_or_else(|| {
             let series = Series::new(card.id, order, Vec::new());
@@ -231,7 +228,7 @@ impl<E: Experiment> AnyExperiment for E {
         let facts = Facts { site, known };
         let by_law = match metric.derived {
             true => E::derived_law(facts, &case.id, metric),
-            false => E::law(facts, &E::Case::of(&case.id)?, case, metric),
+            false => E::law(facts, &E::Case::from_id(&case.id)?, case, metric),
         };
         let coefficient = facts.coefficient(E::CARD.id, &case.id, &metric.name);
         Some(applied(coefficient, metric, by_law?))
@@ -289,7 +286,7 @@ impl<E: Experiment> AnyExperiment for E {
     }
 
     fn ports(&self, site: &Site, series: &Series) -> u64 {
-        let cases = series.cases.iter().filter_map(|case| E::Case::of(&case.id));
+        let cases = series.cases.iter().filter_map(|case| E::Case::from_id(&case.id));
         let of_cases: u64 = cases.map(|case| 1 + E::PORTS(site, &case)).sum();
         // One more listens.
         E::SERVE.map_or(0, |_| 1 + of_cases)

@@ -13,11 +13,11 @@ pub trait Field: Clone + PartialEq {
     /// The values, unless the parameter narrows them.
     const DOMAIN: Domain;
 
-    /// As it stands in a case's identity; none where the case lacks the parameter.
+    /// The value in a case's identity; none where the case lacks the parameter.
     fn value(&self) -> Option<Value>;
 
     /// From what stands there.
-    fn of(value: Option<&Value>) -> Option<Self>;
+    fn from_value(value: Option<&Value>) -> Option<Self>;
 }
 
 impl Field for u64 {
@@ -27,7 +27,7 @@ impl Field for u64 {
         Some(Value::Int(*self))
     }
 
-    fn of(value: Option<&Value>) -> Option<u64> {
+    fn from_value(value: Option<&Value>) -> Option<u64> {
         value?.int()
     }
 }
@@ -39,7 +39,7 @@ impl Field for String {
         Some(Value::Text(self.clone()))
     }
 
-    fn of(value: Option<&Value>) -> Option<String> {
+    fn from_value(value: Option<&Value>) -> Option<String> {
         value?.text().map(str::to_owned)
     }
 }
@@ -51,10 +51,10 @@ impl<T: Field> Field for Option<T> {
         self.as_ref()?.value()
     }
 
-    fn of(value: Option<&Value>) -> Option<Option<T>> {
+    fn from_value(value: Option<&Value>) -> Option<Option<T>> {
         match value {
             None => Some(None),
-            Some(_) => T::of(value).map(Some),
+            Some(_) => T::from_value(value).map(Some),
         }
     }
 }
@@ -64,19 +64,18 @@ pub trait Fields: Clone + PartialEq + 'static {
     /// Its parameters, in the order of its fields.
     const PARAMS: &'static [Param];
 
-    /// Its identity.
     fn id(&self) -> CaseId;
 
     /// The case of an identity; none where a parameter is missing or has another domain. What the
     /// planner adds to a case is passed over.
-    fn of(id: &CaseId) -> Option<Self>;
+    fn from_id(id: &CaseId) -> Option<Self>;
 
     /// The same with another value of a parameter; itself where it lacks that parameter.
     fn with(&self, name: &str, value: &Value) -> Option<Self>;
 
     /// The case that a series holds. Errors: it has another type.
     fn decode(case: &Case) -> Result<Self> {
-        Self::of(&case.id).with_context(|| format!("there is no case `{}`", case.id))
+        Self::from_id(&case.id).with_context(|| format!("there is no case `{}`", case.id))
     }
 }
 
@@ -88,7 +87,7 @@ impl Fields for () {
         CaseId::new()
     }
 
-    fn of(_: &CaseId) -> Option<()> {
+    fn from_id(_: &CaseId) -> Option<()> {
         Some(())
     }
 
@@ -144,7 +143,7 @@ macro_rules! symbols {
                 Some(self.text().into())
             }
 
-            fn of(value: Option<&$crate::experiment::Value>) -> Option<Self> {
+            fn from_value(value: Option<&$crate::experiment::Value>) -> Option<Self> {
                 match value?.text()? { $($text => Some($name::$variant),)* _ => None }
             }
         }
@@ -174,7 +173,7 @@ macro_rules! symbols {
                 })
             }
 
-            fn of(value: Option<&$crate::experiment::Value>) -> Option<Self> {
+            fn from_value(value: Option<&$crate::experiment::Value>) -> Option<Self> {
                 match value? {
                     $crate::experiment::Value::Int(number) => Some($name::$number(*number)),
                     $crate::experiment::Value::Text(text) => match text.as_str() {
@@ -197,7 +196,6 @@ macro_rules! rows {
         $crate::symbols! { $(#[$meta])* $vis enum $name { $($variant = $text),* } }
 
         impl $name {
-            /// Its row.
             $vis fn row(self) -> &'static $row {
                 match self {
                     $($name::$variant => {
@@ -214,7 +212,6 @@ macro_rules! rows {
 #[macro_export]
 macro_rules! experiment {
     ($name:ident) => {
-        /// The experiment.
         pub struct $name;
 
         /// The experiment, as its family lists it.
@@ -260,7 +257,7 @@ macro_rules! settings {
     };
 }
 
-/// The parameters of a card from several lists: those of the case, settings, a placement.
+/// The parameters of a card from several lists: those of the case, settings, a far end.
 #[macro_export]
 macro_rules! params {
     ($($part:expr),+ $(,)?) => {{
@@ -283,7 +280,7 @@ pub const fn count(parts: &[&[Param]]) -> usize {
 
 /// Several lists of parameters as one.
 pub const fn joined<const COUNT: usize>(parts: &[&[Param]]) -> [Param; COUNT] {
-    let mut all = [super::placement::PLACEMENT_PARAM; COUNT];
+    let mut all = [super::FAR_PARAM; COUNT];
     let (mut part, mut at) = (0, 0);
     while part < parts.len() {
         let mut from = 0;
@@ -310,7 +307,6 @@ macro_rules! case {
         $vis struct $name { $($(#[doc = $doc])+ $vis $field: $type),* }
 
         impl $name {
-            /// Its parameters.
             $vis const PARAMS: &'static [$crate::experiment::Param] =
                 <$name as $crate::experiment::Fields>::PARAMS;
         }
@@ -332,9 +328,9 @@ macro_rules! case {
                 id
             }
 
-            fn of(id: &$crate::experiment::CaseId) -> Option<Self> {
+            fn from_id(id: &$crate::experiment::CaseId) -> Option<Self> {
                 Some($name {
-                    $($field: $crate::experiment::Field::of(
+                    $($field: $crate::experiment::Field::from_value(
                         id.get($crate::case!(@name $field $($text)?)),
                     )?),*
                 })
@@ -345,7 +341,7 @@ macro_rules! case {
                 $(if name == $crate::case!(@name $field $($text)?)
                     && $crate::experiment::Field::value(&self.$field).is_some()
                 {
-                    case.$field = $crate::experiment::Field::of(Some(value))?;
+                    case.$field = $crate::experiment::Field::from_value(Some(value))?;
                 })*
                 Some(case)
             }
@@ -401,14 +397,14 @@ mod tests {
         for case in
             [point(Op::Read, Threads::All, None), point(Op::Write, Threads::Number(4), Some(64))]
         {
-            assert_eq!(Point::of(&case.id()), Some(case));
+            assert_eq!(Point::from_id(&case.id()), Some(case));
         }
         let id = point(Op::Read, Threads::Number(2), Some(16)).id();
         assert_eq!(id.to_string(), "op=read,threads=2,stride=16,type=i64");
         // What the planner adds is passed over; an unknown symbol is no case.
-        assert!(Point::of(&id.with("placement", "free")).is_some());
-        assert!(Point::of(&CaseId::new().with("op", "swap")).is_none());
-        assert_eq!(<()>::of(&().id()), Some(()));
+        assert!(Point::from_id(&id.with("more", "free")).is_some());
+        assert!(Point::from_id(&CaseId::new().with("op", "swap")).is_none());
+        assert_eq!(<()>::from_id(&().id()), Some(()));
     }
 
     #[test]
@@ -421,7 +417,7 @@ mod tests {
         assert!(matches!(params[1].domain, Domain::Either(["all"], 1, 64, _)));
         assert!(matches!(params[2].domain, Domain::Integer { low: 16, high: 4096, .. }));
         assert_eq!(Op::ALL.len(), 2);
-        assert_eq!(Threads::of(Some(&"all".into())), Some(Threads::All));
+        assert_eq!(Threads::from_value(Some(&"all".into())), Some(Threads::All));
     }
 
     #[test]

@@ -44,7 +44,6 @@ pub fn sites() -> Vec<Site> {
     sites
 }
 
-/// A recorded machine.
 pub fn recorded(name: &str) -> Site {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hosts");
     let root = Root::at(&hosts.join(name)).expect("the recorded host is in the repository");

@@ -26,7 +26,7 @@ impl Known {
     }
 
     /// All figures of an experiment's metric with their cases, in case order.
-    pub fn of<'known>(
+    pub fn figures<'known>(
         &'known self,
         experiment: &'known str,
         metric: &'known str,
@@ -52,12 +52,10 @@ pub struct DerivedValue {
     pub cell: Option<(f64, f64)>,
     /// What was found with it; taken from the estimates, not from the resamples.
     pub at: BTreeMap<String, Value>,
-    /// Caveats.
     pub notes: Vec<String>,
 }
 
 impl DerivedValue {
-    /// A bare value.
     pub fn new(case: CaseId, metric: &'static str, value: f64) -> Self {
         DerivedValue { case, metric, value, cell: None, at: BTreeMap::new(), notes: Vec::new() }
     }

@@ -5,7 +5,7 @@ use host::Host;
 use host::net::LoopbackFault::{Down, NoAddress, NoPort, NoSocket};
 
 const WIDEN: &str = "`sysctl -w net.ipv4.ip_local_port_range='1024 65535'`";
-/// Of the ports of a host a run uses one in so many: the others belong to other programs.
+/// A run uses one in so many of a host's ports: the others belong to other programs.
 const PART: u64 = 2;
 
 impl Site {

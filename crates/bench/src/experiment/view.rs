@@ -14,7 +14,7 @@ pub struct ViewCard {
     log_y: bool,
     beside: &'static [&'static str],
     marks: &'static [&'static str],
-    at: Option<(&'static str, Unit)>,
+    position: Option<(&'static str, Unit)>,
     only: &'static [(&'static str, &'static [&'static str])],
     each: &'static [&'static str],
 }
@@ -32,36 +32,36 @@ enum Shape {
 impl ViewCard {
     /// A metric over a parameter.
     pub const fn line(over: &'static str, metric: &'static str) -> Self {
-        Self::of(Shape::Line { over, metric })
+        Self::shaped(Shape::Line { over, metric })
     }
 
     /// Metric `y` over metric `x` of the same case; the parameter `along` is stepped along a line.
     pub const fn curve(along: &'static str, x: &'static str, y: &'static str) -> Self {
-        Self::of(Shape::Curve { along, x, y })
+        Self::shaped(Shape::Curve { along, x, y })
     }
 
     /// A metric in the cells of a matrix.
     pub const fn matrix(rows: &'static str, columns: &'static str, metric: &'static str) -> Self {
-        Self::of(Shape::Matrix { rows, columns, metric })
+        Self::shaped(Shape::Matrix { rows, columns, metric })
     }
 
     /// A trace of this kind over time: its second column over its first.
     pub const fn timeline(trace: &'static str) -> Self {
-        Self::of(Shape::Timeline { trace })
+        Self::shaped(Shape::Timeline { trace })
     }
 
     /// Stretches of time: the kind of the trace in the picture (columns `start_ns`, `duration_ns`
     /// and a named one, a lane for each of its names), and of that in the table.
     pub const fn spans(timeline: &'static str, table: &'static str) -> Self {
-        Self::of(Shape::Spans { timeline, table })
+        Self::shaped(Shape::Spans { timeline, table })
     }
 
     /// A bar per case.
     pub const fn bars(metric: &'static str) -> Self {
-        Self::of(Shape::Bars { metric })
+        Self::shaped(Shape::Bars { metric })
     }
 
-    /// With a logarithmic horizontal axis.
+    /// The view with a logarithmic horizontal axis.
     #[must_use]
     pub const fn log_x(mut self) -> Self {
         self.log_x = true;
@@ -75,7 +75,7 @@ impl ViewCard {
         self
     }
 
-    /// With both axes logarithmic.
+    /// The view with both axes logarithmic.
     #[must_use]
     pub const fn log(self) -> Self {
         self.log_x().log_y()
@@ -99,8 +99,8 @@ impl ViewCard {
     /// Cases stand at this number, in this unit, that their symbols resolved to, or that this
     /// metric of theirs says.
     #[must_use]
-    pub const fn at(mut self, name: &'static str, unit: Unit) -> Self {
-        self.at = Some((name, unit));
+    pub const fn positioned(mut self, name: &'static str, unit: Unit) -> Self {
+        self.position = Some((name, unit));
         self
     }
 
@@ -121,14 +121,14 @@ impl ViewCard {
         self
     }
 
-    const fn of(shape: Shape) -> Self {
+    const fn shaped(shape: Shape) -> Self {
         ViewCard {
             shape,
             log_x: false,
             log_y: false,
             beside: &[],
             marks: &[],
-            at: None,
+            position: None,
             only: &[],
             each: &[],
         }
@@ -152,7 +152,7 @@ impl ViewCard {
                 log_y,
                 beside,
                 marks,
-                at: self.at.map(|(name, unit)| Placed { name: name.to_owned(), unit }),
+                at: self.position.map(|(name, unit)| Placed { name: name.to_owned(), unit }),
                 cases,
             },
             Shape::Curve { along, x, y } => View::Curve {

@@ -7,7 +7,7 @@ use crate::measure::Clock;
 use anyhow::{Context, Result};
 use record::case::Series;
 use record::event::{Calibration, FailedCase, Histogram, Samples, Trace};
-use record::key::{CaseId, FREE, PLACEMENT};
+use record::key::CaseId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 pub struct Endpoint {
     /// Address as the near end must connect to it; one per listening socket.
     pub addrs: Vec<String>,
-    /// One-time token.
     pub token: String,
 }
 
@@ -44,12 +43,10 @@ pub struct RoundOrder {
     pub seed: u64,
     /// CPUs to use; the first is the measuring thread's.
     pub cpus: Vec<usize>,
-    /// The clocks.
     pub calibration: Calibration,
     /// Directory for files, where the experiment needs one.
     #[serde(default, with = "path::maybe")]
     pub dir: Option<PathBuf>,
-    /// The far end.
     pub far: Option<Endpoint>,
     /// The address of a far end on another host: at the near end the one to reach it by, at the far
     /// end the one to listen on. `None` where both ends are here, on loopback.
@@ -69,7 +66,7 @@ impl RoundOrder {
     /// The clock of the round, for windows of the experiment's own: one start, one end, length in
     /// ns.
     pub fn clock(&self) -> Clock {
-        Clock::of(&self.calibration)
+        Clock::from_calibration(&self.calibration)
     }
 
     /// Operations per cycle of a core that is alone; none where calibration did not learn it.
@@ -84,27 +81,17 @@ impl RoundOrder {
 
     /// Whether the scheduler places the measuring thread, and those that it makes, on the CPUs.
     pub fn is_free(&self) -> bool {
-        self.place() == Some(FREE)
-    }
-
-    /// The placement of a series that has its files in a directory of that name.
-    pub fn apart(&self) -> Option<&str> {
-        self.place().filter(|place| *place != FREE)
-    }
-
-    fn place(&self) -> Option<&str> {
-        self.series.cases.first()?.id.text(PLACEMENT)
+        let first = self.series.cases.first();
+        first.is_some_and(|case| case.id.waits_for_device(&self.series.experiment))
     }
 }
 
 /// From the session to a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// Calibrate the clocks.
     Calibrate(CalibrateOrder),
     /// Make what the rounds of a series only read.
     Prepare(Box<RoundOrder>),
-    /// Measure a round.
     Round(Box<RoundOrder>),
     /// Be the far end of a round.
     Serve(Box<RoundOrder>),

@@ -57,7 +57,6 @@ pub mod maybe {
     }
 }
 
-/// Several.
 pub mod all {
     use super::{Deserialize, Deserializer, PathBuf, Serializer, Written};
 

@@ -5,10 +5,10 @@ mod visits;
 use super::book::{Book, to_thousandth};
 use super::clock::Clock;
 use super::crew::{Crew, REHEARSAL_NS};
+use super::heartbeat::Heartbeat;
 use super::quartet::{Goal, Quartet, Timer, Turns, abba, samples};
 use super::surroundings::Surroundings;
-use super::values::{Of, Values};
-use super::voice::Voice;
+use super::values::{Form, Values};
 use super::warp::{self, Offset};
 use super::width::{Probe, Watch, clock_step, core_mhz};
 use crate::experiment::{Claim, Hazards};
@@ -39,7 +39,7 @@ pub struct Bench {
     book: Book,
     around: Surroundings,
     offsets: BTreeMap<(usize, usize), Offset>,
-    voice: Option<Voice>,
+    heartbeat: Option<Heartbeat>,
     hazards: Hazards,
 }
 
@@ -53,7 +53,6 @@ pub enum Declared<'a> {
     /// Others ran on a CPU that the case fills with processes of its own: these disturb, and are
     /// not in the counters of the measuring process.
     Others {
-        /// Switches to them.
         switches: u64,
         /// Time that they had, in ns.
         time_ns: f64,
@@ -92,7 +91,7 @@ impl Bench {
             book: Book::new(&order),
             around,
             offsets: BTreeMap::new(),
-            voice: None,
+            heartbeat: None,
             hazards: Hazards::NONE,
             order,
         })
@@ -101,7 +100,7 @@ impl Bench {
     /// Sends signs of life, memory claims and the like to `writer`; without one they are not sent.
     #[must_use]
     pub fn speaking_to(mut self, writer: impl Write + Send + 'static) -> Self {
-        self.voice = Some(Voice::new(writer));
+        self.heartbeat = Some(Heartbeat::new(writer));
         self
     }
 
@@ -110,13 +109,13 @@ impl Bench {
     pub fn finish(self) -> Result<Written> {
         let level = self.order.level_alone();
         let mut done = self.around.leave();
-        if let Some(voice) = self.voice {
-            voice.finish().context("sending a heartbeat")?;
+        if let Some(heartbeat) = self.heartbeat {
+            heartbeat.finish().context("sending a heartbeat")?;
         }
         let book = self.book;
         if let Some(level) = level {
             let readings = book.samples.iter().flat_map(|samples| samples.width.iter().copied());
-            let seen = Seen::of(readings, level);
+            let seen = Seen::from_readings(readings, level);
             done.environment.extend(seen.named());
         }
         done.failed = book.failed;
@@ -200,17 +199,17 @@ impl Bench {
         metric: &str,
         values: impl Into<Values<'v>>,
     ) -> Result<&mut Samples> {
-        let Values { of, readings, is_apart } = values.into();
+        let Values { form, readings, is_apart } = values.into();
         let step = clock_step(self.order.calibration.resolution_ns);
         let mut core_mhz = core_mhz(&readings, step);
         let mut notes = Notes::default();
-        let of = match of {
-            Of::Quartets { k, turns } => {
+        let form = match form {
+            Form::Quartets { k, turns } => {
                 ensure!(k > 0, "{metric} of {}: batches of nothing", case.id);
                 notes.extend(turns.note());
-                Of::Quartets { k, turns: turns.or_fail()? }
+                Form::Quartets { k, turns: turns.or_fail()? }
             }
-            of => of,
+            form => form,
         };
         let core_hz = match is_apart {
             true => {
@@ -229,7 +228,7 @@ impl Bench {
         if is_apart || core_mhz.iter().all(|mhz| *mhz == 0) {
             core_mhz.clear();
         }
-        let samples = self.book.values(case, metric, of, core_hz)?;
+        let samples = self.book.values(case, metric, form, core_hz)?;
         samples.width.extend(readings.iter().map(|reading| to_thousandth(reading.width)));
         samples.core_mhz = core_mhz;
         samples.notes.extend(notes);
@@ -299,7 +298,7 @@ impl Bench {
             Declared::Cpus(cpus) => self.around.use_cpus(cpus),
             Declared::Alive => {
                 let seconds = self.around.seconds();
-                self.voice.iter_mut().for_each(|voice| voice.alive(seconds));
+                self.heartbeat.iter_mut().for_each(|heartbeat| heartbeat.alive(seconds));
             }
             Declared::Memory(cases) => self.say_memory_is_for(cases.iter().copied()),
             Declared::Better(case) => self.book.forget(&case.id),
@@ -327,8 +326,8 @@ impl Bench {
     }
 
     fn say(&mut self, message: impl FnOnce() -> FromWorker) {
-        if let Some(voice) = &mut self.voice {
-            voice.say(&message());
+        if let Some(heartbeat) = &mut self.heartbeat {
+            heartbeat.say(&message());
         }
     }
 

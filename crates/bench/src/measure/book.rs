@@ -1,6 +1,6 @@
 //! What a round writes down: samples, distributions and traces, in the record's form.
 
-use super::values::Of;
+use super::values::Form;
 use crate::link::RoundOrder;
 use anyhow::{Result, bail};
 use record::case::Case;
@@ -21,13 +21,9 @@ pub struct Book {
     round: u32,
     resolution_ns: f64,
     pair_ns: f64,
-    /// Samples so far.
     pub samples: Vec<Samples>,
-    /// Distributions so far.
     pub histograms: Vec<Histogram>,
-    /// Traces so far.
     pub traces: Vec<Trace>,
-    /// Cases that failed.
     pub failed: Vec<FailedCase>,
 }
 
@@ -66,12 +62,12 @@ impl Book {
         &mut self,
         case: &Case,
         metric: &str,
-        of: Of,
+        form: Form,
         core_hz: Option<f64>,
     ) -> Result<&mut Samples> {
         let thinned = |count: usize| count.div_ceil(EVENTS_MAX).max(1);
-        match of {
-            Of::Counted(values, all) if values.len() as u64 != all.count() => {
+        match form {
+            Form::Counted(values, all) if values.len() as u64 != all.count() => {
                 self.push(case, metric, all);
                 let (count, listed) = (all.count(), values.len());
                 let samples = self.events(case, metric, values, core_hz)?;
@@ -82,7 +78,7 @@ impl Book {
                 ));
                 Ok(samples)
             }
-            Of::Censored { values, censored, limit } if censored > 0 => {
+            Form::Censored { values, censored, limit } if censored > 0 => {
                 demand_below(case, metric, &values, limit)?;
                 let mut all = distribution(&values);
                 all.record_censored(censored);
@@ -93,11 +89,11 @@ impl Book {
                 quantities.insert("censored_at".to_owned(), limit);
                 Ok(samples)
             }
-            Of::Censored { values, limit, .. } => {
+            Form::Censored { values, limit, .. } => {
                 demand_below(case, metric, &values, limit)?;
-                self.values(case, metric, Of::Events(values), core_hz)
+                self.values(case, metric, Form::Events(values), core_hz)
             }
-            Of::Events(values) | Of::Counted(values, _) => {
+            Form::Events(values) | Form::Counted(values, _) => {
                 let mut note = None;
                 let count = values.len();
                 if count > EVENTS_MAX {
@@ -116,11 +112,11 @@ impl Book {
                 samples.notes.extend(note);
                 Ok(samples)
             }
-            Of::Batches { k, values } => {
+            Form::Batches { k, values } => {
                 let values = values.into_iter().map(shortened).collect();
                 self.add(case, metric, Raw::Batch { k, values }, core_hz)
             }
-            Of::Quartets { k, turns } => {
+            Form::Quartets { k, turns } => {
                 let (n, two_n): (Vec<f64>, Vec<f64>) = turns.kept.into_iter().unzip();
                 let tenths = |values: Vec<f64>| values.into_iter().map(to_tenth_ns).collect();
                 let (n, two_n) = (tenths(n), tenths(two_n));

@@ -321,7 +321,7 @@ mod tests {
             windows: 10,
             window_ns: 200_000,
         });
-        let chosen = Clock::of(&calibrated.expect("calibrated"));
+        let chosen = Clock::from_calibration(&calibrated.expect("calibrated"));
         for clock in [chosen, Clock::Monotonic] {
             let before_ns = metal::clock::monotonic_raw_ns() as f64;
             let tick = clock.start();

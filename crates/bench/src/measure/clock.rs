@@ -10,7 +10,6 @@ pub const CLOCK_GETTIME: &str = "clock_gettime";
 /// A clock that starts and ends windows. Its ticks are of its own rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clock {
-    /// The invariant counter.
     Counter {
         /// Length of a tick, in ns.
         tick_ns: f64,
@@ -22,7 +21,7 @@ pub enum Clock {
 
 impl Clock {
     /// The clock that a calibration chose.
-    pub fn of(calibration: &Calibration) -> Self {
+    pub fn from_calibration(calibration: &Calibration) -> Self {
         if calibration.source == CLOCK_GETTIME {
             Clock::Monotonic
         } else {

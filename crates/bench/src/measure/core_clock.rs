@@ -21,7 +21,7 @@ pub struct Windows {
 impl Windows {
     /// METHOD §1: 20 windows of 50 µs, 1 ms in all.
     pub const FULL: Windows = Windows { count: 20, window_ns: 50e3 };
-    /// Of a rehearsal: proves the way only.
+    /// The windows of a rehearsal, which only shows that the way works.
     pub const REHEARSAL: Windows = Windows { count: 8, window_ns: 5e3 };
 }
 
@@ -80,7 +80,7 @@ impl CoreClock {
         core
     }
 
-    /// `perf` or `chains`.
+    /// How it was read: `perf` or `chains`.
     pub fn source(&self) -> &'static str {
         if self.counter.is_some() { "perf" } else { "chains" }
     }

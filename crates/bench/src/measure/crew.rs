@@ -9,7 +9,7 @@ use super::core_clock::{CoreClock, Windows};
 use super::together::{Finally, Gate, beside};
 use super::width::{Probe, Stretch, Stretches};
 use anyhow::{Context, Result, bail};
-pub use attempts::{Had, REHEARSAL_NS, best_window};
+pub use attempts::{CrewWindow, REHEARSAL_NS, best_window};
 use log::Log;
 use metal::place;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ pub struct Crew {
 pub struct Shared {
     /// Length of the window in which every member worked, in ns.
     pub window_ns: f64,
-    /// That length as a share of the one asked for; below 1 where a member started late.
+    /// The window's length as a share of the one asked for; below 1 where a member started late.
     pub overlap: f64,
     /// The clock was `CLOCK_MONOTONIC`, because the counters are too far apart.
     pub kernel_clock: bool,

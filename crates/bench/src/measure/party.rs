@@ -63,18 +63,18 @@ impl Board {
 
     /// A word of a member's.
     #[inline]
-    pub fn of(&self, member: usize, word: usize) -> &AtomicU64 {
+    pub fn word(&self, member: usize, word: usize) -> &AtomicU64 {
         &self.0[STRIDE * (member + 1) + word]
     }
 
     /// Reads a word of a member's that another may have written.
     pub fn get(&self, member: usize, word: usize) -> u64 {
-        self.of(member, word).load(Ordering::Acquire)
+        self.word(member, word).load(Ordering::Acquire)
     }
 
     /// Writes a word of a member's for another to read.
     pub fn set(&self, member: usize, word: usize, value: u64) {
-        self.of(member, word).store(value, Ordering::Release);
+        self.word(member, word).store(value, Ordering::Release);
     }
 
     /// Pins the calling member, which says so where it may not be there.

@@ -14,7 +14,6 @@ pub(super) const HUGE_SHARE_LEAST: f64 = 0.95;
 
 /// Memory that was touched and verified.
 pub struct Placed {
-    /// It.
     pub mapping: Mapping,
     /// Share of it in huge pages.
     pub huge_share: f64,
@@ -38,7 +37,6 @@ pub struct TooFewHuge {
     /// Bytes of the memory that were in huge pages: so much of them there was.
     pub huge_bytes: u64,
     how: String,
-    /// What to type.
     way_out: String,
 }
 
@@ -93,7 +91,7 @@ fn near(place: impl FnOnce(usize) -> Result<Placed>) -> Result<Placed> {
     Ok(placed)
 }
 
-/// As [`place`], in huge pages where there are enough of them and else in base pages.
+/// Does what [`place`] does, in huge pages where there are enough of them and else in base pages.
 pub fn place_near(bytes: u64) -> Result<Placed> {
     near(|node| place_huge_or_base(bytes, node))
 }

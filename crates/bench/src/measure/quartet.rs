@@ -43,9 +43,7 @@ pub struct Goal {
     pub least_ns: f64,
     /// Measuring time of the case, in ns.
     pub case_ns: f64,
-    /// Quartets at least.
     pub quartets_min: usize,
-    /// Quartets at most.
     pub quartets_max: usize,
 }
 
@@ -77,7 +75,6 @@ impl Goal {
 /// The batch that a search found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batch {
-    /// Operations.
     pub operations: u64,
     /// Length at the last look, in ns.
     pub batch_ns: f64,
@@ -141,7 +138,7 @@ pub fn samples(quartets: &[Quartet], k: u64) -> Vec<f64> {
 pub struct Turns<T> {
     /// All but those that failed a check of their own.
     pub kept: Vec<T>,
-    /// Of each, what the probes around it read; empty without a probe.
+    /// What the probes around each quartet read; empty without a probe.
     pub readings: Vec<Reading>,
     /// Turns that failed a check of their own.
     pub refused: u32,
@@ -172,7 +169,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Those of several places one after another.
+    /// The turns of several places one after another.
     pub fn joined(places: impl IntoIterator<Item = Turns<T>>) -> Turns<T> {
         let mut all = Turns { kept: Vec::new(), readings: Vec::new(), refused: 0, wanted: 0 };
         for place in places {

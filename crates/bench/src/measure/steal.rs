@@ -17,7 +17,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Of the calling thread; `None` where the kernel keeps no account of run delays.
+    /// The account of the calling thread; `None` where the kernel keeps none of run delays.
     pub fn read() -> Option<Self> {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
         Some(Account {

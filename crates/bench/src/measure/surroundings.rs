@@ -40,7 +40,7 @@ pub struct Surroundings {
     pub core: CoreClock,
     cpu: usize,
     used: BTreeSet<usize>,
-    /// Those of the case that is measured.
+    /// The CPUs that the measured case used.
     used_by_case: BTreeSet<usize>,
     /// The last estimate and when it ended, in ticks.
     last: (Estimate, u64),
@@ -82,7 +82,7 @@ impl Surroundings {
         if !order.rehearsal {
             place::first();
         }
-        let clock = Clock::of(&order.calibration);
+        let clock = Clock::from_calibration(&order.calibration);
         let windows = if order.rehearsal { Windows::REHEARSAL } else { Windows::FULL };
         let mut core = CoreClock::new(clock, windows);
         let warm_up_ns = warm_up(clock, &core, order.rehearsal);
@@ -136,7 +136,6 @@ impl Surroundings {
         self.account = Account::read();
     }
 
-    /// The visit ended.
     pub fn end_case(&mut self) {
         let accounts = Account::read().zip(self.account);
         if let Some((stolen_ns, wall_ns)) = accounts.and_then(|(now, then)| now.since(then)) {

@@ -7,15 +7,15 @@ use stats::histogram::Histogram as Distribution;
 /// Values of one metric of one case, in the metric's unit, for [`super::Bench::record`]. A
 /// `Vec<f64>` becomes single events.
 pub struct Values<'a> {
-    pub(super) of: Of<'a>,
+    pub(super) form: Form<'a>,
     /// What the probes around each value read.
     pub(super) readings: Vec<Reading>,
-    /// Of other CPUs than the measuring thread's.
+    /// The values are of other CPUs than the measuring thread's.
     pub(super) is_apart: bool,
 }
 
 /// The form of values.
-pub(super) enum Of<'a> {
+pub(super) enum Form<'a> {
     Events(Vec<f64>),
     Counted(Vec<f64>, &'a Distribution),
     Censored { values: Vec<f64>, censored: u64, limit: f64 },
@@ -24,19 +24,19 @@ pub(super) enum Of<'a> {
 }
 
 impl<'a> Values<'a> {
-    fn of(of: Of<'a>) -> Self {
-        Values { of, readings: Vec::new(), is_apart: false }
+    fn from_form(form: Form<'a>) -> Self {
+        Values { form, readings: Vec::new(), is_apart: false }
     }
 
     /// Single events. The clock's resolution and the cost of an empty pair stand beside them, for
     /// percentiles that are near. More than 20,000 are thinned beside a histogram of all.
     pub fn events(values: Vec<f64>) -> Self {
-        Values::of(Of::Events(values))
+        Values::from_form(Form::Events(values))
     }
 
     /// Events too many to hold: all are counted in `all`, and `excerpt` are the first of them.
     pub fn counted(excerpt: Vec<f64>, all: &'a Distribution) -> Self {
-        Values::of(Of::Counted(excerpt, all))
+        Values::from_form(Form::Counted(excerpt, all))
     }
 
     /// Events beside `censored` ones that never ended (drops, time-outs, what was never begun),
@@ -44,12 +44,12 @@ impl<'a> Values<'a> {
     /// are known to have passed; an event that ended at it or later counts as one of them, so that
     /// none of the values may lie there.
     pub fn censored(values: Vec<f64>, censored: u64, limit: f64) -> Self {
-        Values::of(Of::Censored { values, censored, limit })
+        Values::from_form(Form::Censored { values, censored, limit })
     }
 
     /// Values that each cover a batch of `k` operations (0: a block of time).
     pub fn batches(k: u64, values: Vec<f64>) -> Self {
-        Values::of(Of::Batches { k, values })
+        Values::from_form(Form::Batches { k, values })
     }
 
     /// Values that each cover a block of time.
@@ -76,10 +76,10 @@ impl<'a> Values<'a> {
     /// of the two long ones, in ns.
     pub fn quartets(k: u64, mut turns: Turns<Quartet>) -> Self {
         let readings = std::mem::take(&mut turns.readings);
-        Values::of(Of::Quartets { k, turns }).watched(readings)
+        Values::from_form(Form::Quartets { k, turns }).watched(readings)
     }
 
-    /// With what the probes around each value read ([`super::Watch::end`]).
+    /// The values with what the probes around each read ([`super::Watch::end`]).
     #[must_use]
     pub fn watched(self, readings: Vec<Reading>) -> Self {
         Values { readings, ..self }

@@ -70,7 +70,10 @@ impl Probe {
     pub fn calibrated(calibration: &Calibration) -> Option<(Self, f64)> {
         let level = calibration.width?.level?;
         let steps = |ns: f64| ((ns * calibration.core_hz / 1e9) as u64).max(LEAST_STEPS);
-        Some((Probe::of_steps(Clock::of(calibration), steps, calibration, level)?, level))
+        Some((
+            Probe::of_steps(Clock::from_calibration(calibration), steps, calibration, level)?,
+            level,
+        ))
     }
 
     fn of_steps(
@@ -312,7 +315,7 @@ impl Watch {
 /// A thread's work between two readings of the probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stretch {
-    /// Units per second.
+    /// The rate in units per second.
     pub rate: f64,
     /// Operations per cycle by the slower of the readings at its ends.
     pub width: f64,

@@ -12,7 +12,7 @@ use crate::find;
 use bench::experiment::{AnyExperiment, Known, Peer, Preset, Site};
 use record::case::Case;
 use record::event::{Prediction, Range};
-use record::key::{FAR, Key, PLACEMENT, Value};
+use record::key::{FAR, Key, Value};
 use record::metric::Metric;
 use session::fixtures::recorded_sites;
 use session::plan::Planned;
@@ -78,26 +78,21 @@ pub(super) fn with_peer(site: Site) -> Site {
     Site { peers: vec![peer], ..site }
 }
 
-/// A site and figures as cases see them: each far end and placement has its own.
+/// A site and figures as cases see them: each far end has its own site.
 struct Views<'site> {
     site: &'site Site,
     known: Option<&'site Known>,
-    of_place: BTreeMap<Option<Value>, Known>,
-    of_end: BTreeMap<(Option<Value>, Option<Value>), Site>,
+    by_far_end: BTreeMap<Option<Value>, Site>,
 }
 
 impl<'site> Views<'site> {
     fn new(site: &'site Site, known: Option<&'site Known>) -> Self {
-        Views { site, known, of_place: BTreeMap::new(), of_end: BTreeMap::new() }
+        Views { site, known, by_far_end: BTreeMap::new() }
     }
 
     fn site(&mut self, case: &Case) -> &Site {
-        let of = (case.id.get(FAR).cloned(), case.id.get(PLACEMENT).cloned());
-        let site = self.site;
-        self.of_end.entry(of).or_insert_with(|| {
-            let site = site.toward(case.id.text(FAR).unwrap_or_default());
-            site.placed(case).unwrap_or(site)
-        })
+        let toward = || self.site.toward(case.id.text(FAR).unwrap_or_default());
+        self.by_far_end.entry(case.id.get(FAR).cloned()).or_insert_with(toward)
     }
 
     fn predict(
@@ -106,15 +101,8 @@ impl<'site> Views<'site> {
         case: &Case,
         metric: &Metric,
     ) -> Option<Prediction> {
-        let place = case.id.get(PLACEMENT).cloned();
-        if let Some(known) = self.known {
-            self.of_place.entry(place.clone()).or_insert_with(|| known.seen_from(place.as_ref()));
-        }
-        self.site(case);
-        let seen = self.of_place.get(&place);
-        let of = (case.id.get(FAR).cloned(), place);
-        let unplaced = Case { id: case.id.unplaced(), at: case.at.clone() };
-        experiment.predict(&self.of_end[&of], seen, &unplaced, metric)
+        let known = self.known;
+        experiment.predict(self.site(case), known, case, metric)
     }
 }
 

@@ -10,14 +10,12 @@ mod theirs;
 
 use crate::ours::is_of;
 use crate::read::version_behind;
-use crate::sides::case;
-use crate::{Conditions, Goal, Pairing, Rival, Row, Statistic, Theirs};
+use crate::table::{Entry, Figure, TIME, entry};
+use crate::{Conditions, Pairing, Rival, Row, Statistic};
 use anyhow::{Result, bail, ensure};
 use bench::experiment::{Preset, Skip};
-use record::key::CaseId;
 use record::order::InOrder;
 use record::run::Run;
-use record::unit::Unit;
 
 pub static RIVAL: Rival = Rival::new("cyclictest", &["cyclictest"], pairings, theirs::parse)
     .about("how late a sleeper wakes")
@@ -34,16 +32,13 @@ const PRIORITY: u64 = 80;
 const ROUNDS: u64 = 6;
 /// The least number of sleeps for a median.
 const LEAST: u64 = 12;
-/// The file in which cyclictest puts its answer.
-const ANSWER: &str = "cyclictest.json";
-/// Its histogram ends here, in µs; it takes no longer one.
-const HISTOGRAM_US: u64 = 1_000_000;
 /// A spinner lives no longer than this, in s, whatever happens to its parent.
 const SPINNER_S: u64 = 60;
 
 /// What both sleep like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sleep {
+    from: Preset,
     spacing_us: u64,
     /// What else runs: nothing (`idle`), a spinner on the `same` CPU, or on all `others`.
     load: &'static str,
@@ -52,76 +47,63 @@ struct Sleep {
     idle_states: &'static str,
 }
 
-/// Sleeps of standard, the most telling first: as any program sleeps, as in cyclictest for tuning a
-/// machine, and with a process that competes for the CPU.
-const STANDARD: [Sleep; 3] = [
-    Sleep::PLAIN,
-    Sleep { policy: "fifo", idle_states: "held_off", ..Sleep::PLAIN },
-    Sleep { load: "same", ..Sleep::PLAIN },
+const fn sleep(
+    from: Preset,
+    load: &'static str,
+    policy: &'static str,
+    idle_states: &'static str,
+) -> Sleep {
+    Sleep { from, spacing_us: 1000, load, clock: "monotonic", policy, idle_states }
+}
+
+const PLAIN: Sleep = sleep(Preset::Rehearsal, "idle", "other", "allowed");
+
+/// The most telling first: as any program sleeps, as in cyclictest for tuning a machine, and with a
+/// process that competes for the CPU.
+const SLEEPS: [Sleep; 9] = [
+    PLAIN,
+    sleep(Preset::Standard, "idle", "fifo", "held_off"),
+    sleep(Preset::Standard, "same", "other", "allowed"),
+    Sleep { clock: "realtime", from: Preset::Thorough, ..PLAIN },
+    sleep(Preset::Thorough, "idle", "other", "held_off"),
+    sleep(Preset::Thorough, "idle", "fifo", "allowed"),
+    sleep(Preset::Thorough, "same", "fifo", "allowed"),
+    sleep(Preset::Thorough, "others", "other", "allowed"),
+    Sleep { spacing_us: 100_000, from: Preset::Thorough, ..PLAIN },
 ];
-/// What thorough has beside them.
-const THOROUGH: [Sleep; 6] = [
-    Sleep { clock: "realtime", ..Sleep::PLAIN },
-    Sleep { idle_states: "held_off", ..Sleep::PLAIN },
-    Sleep { policy: "fifo", ..Sleep::PLAIN },
-    Sleep { load: "same", policy: "fifo", ..Sleep::PLAIN },
-    Sleep { load: "others", ..Sleep::PLAIN },
-    Sleep { spacing_us: 100_000, ..Sleep::PLAIN },
-];
 
-impl Sleep {
-    const PLAIN: Sleep = Sleep {
-        spacing_us: 1000,
-        load: "idle",
-        clock: "monotonic",
-        policy: "other",
-        idle_states: "allowed",
-    };
-
-    /// The pairing's name.
-    fn name(self) -> String {
-        let spacing = format!("{}ms", self.spacing_us / 1000);
-        let words = [self.load, self.clock, self.policy, self.idle_states];
-        format!("{spacing}-{}", words.join("-")).replace('_', "-")
-    }
-
-    /// Parameters of plumb's case: a real-time policy has no slack.
-    fn set(self, spacing: &str) -> String {
-        let Sleep { load, clock, policy, idle_states, .. } = self;
-        let slack = if policy == "fifo" { "" } else { "slack=default " };
-        format!(
-            "spacing={spacing} load={load} clock={clock} policy={policy} {slack}idle_states={idle_states}"
-        )
-    }
-
-    fn case(self) -> CaseId {
-        case(&self.set(&(1000 * self.spacing_us).to_string()))
-    }
+/// The row of every sleep: `{slack}` is nothing under a real-time policy, which has none.
+const ENTRY: Entry = Entry {
+    limit_s: 30,
+    budget_s: 10,
+    behind: &["cyclictest", "timeout", "taskset"],
+    ..entry("cyclictest", EXPERIMENT)
 }
+.asked(
+    // Its histogram's million lines are in the answer as well, there without the empty ones.
+    "--quiet --threads=1 --affinity={cpu} --mainaffinity={other} --interval={us} --loops={count} \
+     --histogram=1000000 --histfile=/dev/null --json=cyclictest.json --clock={realtime} \
+     --policy={policy} {priority} {default-system}",
+    "spacing={us}us load={load} clock={clock} policy={policy} {slack} idle_states={idle_states} \
+     sleeps={sleeps}",
+)
+.beside(&[
+    LATENESS
+        .named("median")
+        .read("median")
+        .taken(Statistic::Own("median of sleeps", |run, row| ranked(run, row, 0.50)))
+        .differs(MEDIAN),
+    LATENESS
+        .named("p99")
+        .read("p99")
+        .taken(Statistic::Own("99th percentile of sleeps", |run, row| ranked(run, row, 0.99)))
+        .explained(P99),
+]);
 
-fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let sleeps: Vec<Sleep> = match conditions.preset {
-        Preset::Rehearsal | Preset::Quick => STANDARD[..1].to_vec(),
-        Preset::Standard => STANDARD.to_vec(),
-        Preset::Thorough => STANDARD.into_iter().chain(THOROUGH).collect(),
-    };
-    let one = |sleep: &Sleep| pairing(conditions, *sleep);
-    sleeps.iter().map(one).collect()
-}
-
-fn pairing(conditions: &Conditions, sleep: Sleep) -> Pairing {
-    let wanted = (conditions.seconds * 1e6) as u64 / sleep.spacing_us;
-    let count = wanted.max(LEAST);
-    let cpus = match sleep.load {
-        "others" => &conditions.cpus[..],
-        _ => &conditions.cpus[..1],
-    };
-    let set = sleep.set(&format!("{}us", sleep.spacing_us));
-    let set = format!("{set} sleeps={}", count.div_ceil(ROUNDS));
-    let ours = conditions.ours(EXPERIMENT, &set).on(cpus).within(10);
-    let theirs = asked(conditions, sleep, count);
-    Pairing::new(sleep.name(), ours, theirs, rows(sleep)).unless(refused(conditions, sleep))
-}
+const LATENESS: Figure = TIME.in_case(
+    "spacing={ns} load={load} clock={clock} policy={policy} {slack} idle_states={idle_states}",
+    "",
+);
 
 const MEDIAN: &str = "cyclictest counts whole µs, so its median is interpolated. It reads the \
     clock through the C library, whose pages and lines are cold after the sleep (some hundred ns \
@@ -130,17 +112,55 @@ const MEDIAN: &str = "cyclictest counts whole µs, so its median is interpolated
 const P99: &str = "a percentile of about ten values, which depends on other events in that second; \
                    the two tools measure different seconds";
 
-fn rows(sleep: Sleep) -> [Row; 2] {
-    let row = |name: &str, statistic, goal, difference| Row {
-        name: name.to_owned(),
-        case: sleep.case(),
-        statistic,
-        goal,
-        ..Row::new("latency", Unit::Ns, name, difference)
-    };
-    let median = Statistic::Own("median of sleeps", |run, row| ranked(run, row, 0.50));
-    let p99 = Statistic::Own("99th percentile of sleeps", |run, row| ranked(run, row, 0.99));
-    [row("median", median, Goal::Agree, MEDIAN), row("p99", p99, Goal::Explained, P99)]
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let offered = SLEEPS.iter().filter(|sleep| sleep.from <= conditions.preset);
+    offered.map(|sleep| pairing(conditions, *sleep)).collect()
+}
+
+fn pairing(conditions: &Conditions, sleep: Sleep) -> Pairing {
+    let wanted = (conditions.seconds * 1e6) as u64 / sleep.spacing_us;
+    let count = wanted.max(LEAST);
+    let cpu = conditions.cpus[0];
+    let other = conditions.cpus.get(1).copied().unwrap_or(cpu);
+    let is_fifo = sleep.policy == "fifo";
+    let option = |is_given, option: &str| if is_given { option.to_owned() } else { String::new() };
+    let places = vec![
+        ("cpu", cpu.to_string()),
+        ("other", other.to_string()),
+        ("us", sleep.spacing_us.to_string()),
+        ("ns", (1000 * sleep.spacing_us).to_string()),
+        ("count", count.to_string()),
+        ("sleeps", count.div_ceil(ROUNDS).to_string()),
+        ("load", sleep.load.to_owned()),
+        ("clock", sleep.clock.to_owned()),
+        ("realtime", u8::from(sleep.clock == "realtime").to_string()),
+        ("policy", sleep.policy.to_owned()),
+        ("priority", option(is_fifo, &format!("--priority={PRIORITY}"))),
+        ("slack", option(!is_fifo, "slack=default")),
+        ("idle_states", sleep.idle_states.to_owned()),
+        ("default-system", option(sleep.idle_states == "allowed", "--default-system")),
+    ];
+    let spun_on = spun_on(conditions, sleep);
+    let mut pairing = ENTRY.pairing(conditions, &places).unless(refused(conditions, sleep));
+    pairing.name = name(sleep);
+    if sleep.load == "others" {
+        pairing.ours.cpus.clone_from(&conditions.cpus);
+    }
+    let theirs = &mut pairing.theirs;
+    theirs.answer = Some("cyclictest.json");
+    theirs.cpus = [&[cpu, other], spun_on].concat();
+    theirs.cpus.sort_unstable();
+    theirs.cpus.dedup();
+    if !spun_on.is_empty() {
+        theirs.program = "sh";
+        theirs.args = vec!["-c".to_owned(), beside(spun_on, &theirs.args)];
+    }
+    pairing
+}
+
+fn name(sleep: Sleep) -> String {
+    let words = [sleep.load, sleep.clock, sleep.policy, sleep.idle_states];
+    format!("{}ms-{}", sleep.spacing_us / 1000, words.join("-")).replace('_', "-")
 }
 
 /// A percentile of the latenesses of all points of all rounds that had not passed when the sleeper
@@ -169,47 +189,6 @@ fn ranked(run: &Run, row: &Row, share: f64) -> Result<f64> {
     match late_ns.get(at) {
         Some(value) => Ok(*value),
         None => bail!("no sleep was measured"),
-    }
-}
-
-/// cyclictest's command.
-fn asked(conditions: &Conditions, sleep: Sleep, count: u64) -> Theirs {
-    let cpu = conditions.cpus[0];
-    let other = conditions.cpus.get(1).copied().unwrap_or(cpu);
-    let mut args = vec![
-        "--quiet".to_owned(),
-        "--threads=1".to_owned(),
-        format!("--affinity={cpu}"),
-        format!("--mainaffinity={other}"),
-        format!("--interval={}", sleep.spacing_us),
-        format!("--loops={count}"),
-        format!("--histogram={HISTOGRAM_US}"),
-        // Its million lines are in the answer as well, there without the empty ones.
-        "--histfile=/dev/null".to_owned(),
-        format!("--json={ANSWER}"),
-        format!("--clock={}", u8::from(sleep.clock == "realtime")),
-        format!("--policy={}", sleep.policy),
-    ];
-    if sleep.policy == "fifo" {
-        args.push(format!("--priority={PRIORITY}"));
-    }
-    if sleep.idle_states == "allowed" {
-        args.push("--default-system".to_owned());
-    }
-    let spun_on = spun_on(conditions, sleep);
-    let mut cpus = vec![cpu, other];
-    cpus.extend(spun_on);
-    cpus.sort_unstable();
-    cpus.dedup();
-    let (program, args) = match spun_on {
-        [] => ("cyclictest", args),
-        spun_on => ("sh", vec!["-c".to_owned(), beside(spun_on, &args)]),
-    };
-    Theirs {
-        args,
-        behind: vec!["cyclictest", "timeout", "taskset"],
-        answer: Some(ANSWER),
-        ..conditions.theirs(program, &[]).on(&cpus).within(30)
     }
 }
 

@@ -5,11 +5,11 @@
 //! than the same bytes in a round. All rounds count, disturbed or not: fio leaves none out.
 
 use crate::ours::is_of;
-use crate::read::{ZERO, json};
-use crate::sides::case;
-use crate::{Conditions, Goal, MIB, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::read::{ZERO, json, version_behind};
+use crate::table::{Entry, Figure, RATE, TIME, entry, words};
+use crate::{Conditions, Goal, MIB, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result, ensure};
-use bench::experiment::Preset;
+use bench::experiment::Preset::{self, Rehearsal, Standard, Thorough};
 use record::event::Samples;
 use record::unit::Unit;
 use serde::Deserialize;
@@ -17,13 +17,16 @@ use serde::Deserialize;
 pub static RIVAL: Rival = Rival::new("fio", &["fio"], pairings, parse)
     .about("reads and writes of a file by psync, io_uring and libaio")
     .package("fio")
-    .version(&["--version"], |said| Some(said.stdout.trim().strip_prefix("fio-")?.to_owned()))
+    .version(&["--version"], |said| version_behind(said, "fio-"))
     // The first with registered files for rings.
     .oldest("3.16");
 
-/// The files that are read and written, as plumb's (of `size` it writes to a half).
+/// Bytes of the file that is read, and of plumb's; of this it writes to a half.
 const READ_BYTES: u64 = 32 * MIB;
 const WRITE_BYTES: u64 = READ_BYTES / 2;
+/// Bytes that a round writes at most, in small blocks and in large ones.
+const WRITTEN_4K: u64 = 18 * MIB;
+const WRITTEN_1M: u64 = 48 * MIB;
 /// Rounds until plumb's first look.
 const ROUNDS: usize = 6;
 const ROUND_MS: u64 = 225;
@@ -31,237 +34,173 @@ const REHEARSED_MS: u64 = 50;
 /// What rounding to whole milliseconds takes on average.
 const HALF_MS_NS: f64 = 5e5;
 
-/// What is done, on both sides.
-#[derive(Clone, Copy, Debug)]
-struct Work {
-    op: &'static str,
-    pattern: &'static str,
-    block: u64,
-    /// fio's name of it.
-    engine: &'static str,
-    depth: u64,
-    /// fio submits and reaps as many as the depth at a time, in place of one.
-    is_batched: bool,
+/// fio's arguments, with those of an engine before those of the operation (`{op...}`) and the jobs.
+///
+/// A job of a process begins a session of its own (setsid), and so leaves the group of processes
+/// whose priority is plumb's (autogroup): hence `--thread`.
+macro_rules! fio {
+    ($engine:literal) => {
+        concat!(
+            "--filename={file} --size={size} --rw={rw} --bs={block} --iodepth={depth} ",
+            "--runtime={ms}ms --direct=1 --thread --overwrite=1 --randrepeat=0 ",
+            "--output-format=json ",
+            $engine,
+            " {op...} {jobs...}"
+        )
+    };
 }
 
-const fn random(op: &'static str, engine: &'static str, depth: u64) -> Work {
-    Work { op, pattern: "random", block: 4096, engine, depth, is_batched: false }
-}
+const FIO: Entry = Entry { budget_s: 30, ..entry("fio", "fs.io") };
 
-const fn batched(work: Work) -> Work {
-    Work { is_batched: true, ..work }
-}
+const PSYNC: Entry = FIO
+    .named("psync-{pattern}-{do}-{length}", Rehearsal)
+    .asked(
+        fio!("--ioengine=psync"),
+        "op={do} pattern={pattern} mode=direct block={block} engine=psync depth=1 threads=1 \
+         size={most} written={written} window={ms}ms",
+    )
+    .beside(&[OPERATIONS.differs(PSYNC_DIFFERS), CPU.differs(CPU_DIFFERS)]);
 
-const fn large(op: &'static str) -> Work {
-    Work { pattern: "sequential", block: MIB, ..random(op, "psync", 1) }
-}
+const RING_SET: &str = "op={do} pattern={pattern} mode=direct block={block} engine=io_uring \
+    depth={depth} threads=1 size={most} written={written} window={ms}ms";
 
-/// The most useful ones.
-const FEW: [Work; 2] = [random("read", "psync", 1), batched(random("read", "io_uring", 32))];
+const RING: Entry = FIO
+    .named("io-uring-{depth}-{pattern}-{do}-{length}", Rehearsal)
+    .asked(fio!("--ioengine=io_uring --registerfiles=1 --fixedbufs=1"), RING_SET)
+    .beside(&[OPERATIONS.differs(RING_DIFFERS), CPU.differs(CPU_DIFFERS)]);
 
-const STANDARD: [Work; 8] = [
-    FEW[0],
-    random("write", "psync", 1),
-    random("read", "io_uring", 1),
-    random("read", "io_uring", 32),
-    FEW[1],
-    batched(random("write", "io_uring", 32)),
-    large("read"),
-    random("read", "libaio", 32),
-];
+/// fio submits and reaps as many as the depth at a time, in place of one.
+const BATCHED: Entry = FIO
+    .named("io-uring-{depth}-batched-{pattern}-{do}-{length}", Rehearsal)
+    .asked(
+        fio!(
+            "--ioengine=io_uring --registerfiles=1 --fixedbufs=1 --iodepth_batch_submit={depth} \
+             --iodepth_batch_complete_min=1 --iodepth_batch_complete_max={depth}"
+        ),
+        RING_SET,
+    )
+    .beside(&[OPERATIONS.differs(BATCHED_DIFFERS), CPU.differs(CPU_DIFFERS)]);
 
-const FURTHER: [Work; 13] = [
-    random("read", "io_uring", 4),
-    random("read", "io_uring", 16),
-    batched(random("read", "io_uring", 16)),
-    random("read", "io_uring", 64),
-    random("read", "io_uring", 128),
-    batched(random("read", "io_uring", 128)),
-    random("read", "libaio", 128),
-    random("write", "io_uring", 1),
-    random("write", "io_uring", 16),
-    batched(random("write", "io_uring", 16)),
-    random("write", "io_uring", 128),
-    batched(random("write", "io_uring", 128)),
-    large("write"),
+const LIBAIO: Entry = FIO
+    .named("libaio-{depth}-{pattern}-{do}-{length}", Rehearsal)
+    .asked(fio!("--ioengine=libaio"), RING_SET)
+    .beside(&[OPERATIONS.explained(LIBAIO_DIFFERS), CPU.explained(LIBAIO_DIFFERS)]);
+
+/// Operations a second of all rounds together.
+const OPERATIONS: Figure = Figure {
+    unit: Unit::OpPerS,
+    ..RATE
+        .named("iops")
+        .metric("burst_iops")
+        .keyed(7)
+        .read("iops")
+        .taken(Statistic::Own("operations of all rounds over their time", |run, row| {
+            rate_of(&rounds(&run.samples, row)?, row)
+        }))
+};
+
+/// CPU time of an operation.
+const CPU: Figure = Figure {
+    unit: Unit::NsPerOp,
+    ..TIME
+        .named("cpu")
+        .metric("cpu")
+        .keyed(7)
+        .read("cpu")
+        .goal(Goal::AtMost)
+        .taken(Statistic::Own("CPU of all rounds over their operations", |run, row| {
+            Ok(cpu_of(&rounds(&run.samples, row)?))
+        }))
+};
+
+/// Least preset, how, at random or in sequence, operation, depth; the first are the most useful.
+const TABLE: [(Preset, &Entry, &str, &str, u64); 21] = [
+    (Rehearsal, &PSYNC, "random", "read", 1),
+    (Standard, &PSYNC, "random", "write", 1),
+    (Standard, &RING, "random", "read", 1),
+    (Standard, &RING, "random", "read", 32),
+    (Rehearsal, &BATCHED, "random", "read", 32),
+    (Standard, &BATCHED, "random", "write", 32),
+    (Standard, &PSYNC, "sequential", "read", 1),
+    (Standard, &LIBAIO, "random", "read", 32),
+    (Thorough, &RING, "random", "read", 4),
+    (Thorough, &RING, "random", "read", 16),
+    (Thorough, &BATCHED, "random", "read", 16),
+    (Thorough, &RING, "random", "read", 64),
+    (Thorough, &RING, "random", "read", 128),
+    (Thorough, &BATCHED, "random", "read", 128),
+    (Thorough, &LIBAIO, "random", "read", 128),
+    (Thorough, &RING, "random", "write", 1),
+    (Thorough, &RING, "random", "write", 16),
+    (Thorough, &BATCHED, "random", "write", 16),
+    (Thorough, &RING, "random", "write", 128),
+    (Thorough, &BATCHED, "random", "write", 128),
+    (Thorough, &PSYNC, "sequential", "write", 1),
 ];
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let works = match conditions.preset {
-        Preset::Rehearsal | Preset::Quick => FEW.to_vec(),
-        Preset::Standard => STANDARD.to_vec(),
-        Preset::Thorough => [&STANDARD[..], &FURTHER].concat(),
-    };
-    works.into_iter().map(|work| pairing(conditions, work)).collect()
-}
-
-fn pairing(conditions: &Conditions, work: Work) -> Pairing {
     let files = conditions.files.clone().unwrap_or_default();
-    let file = files.join(work.op).display().to_string();
     let (rounds, round_ms) = conditions.rehearsed((1, REHEARSED_MS), (ROUNDS, ROUND_MS));
-    let theirs = Theirs {
-        args: work.args(&file, rounds, round_ms),
-        prepare: vec![work.laid_out(&file)],
-        ..conditions.theirs("fio", &[])
-    };
-    let (set, written) = (work.set(), work.written());
-    let set = format!("{set} size={READ_BYTES} written={written} window={round_ms}ms");
-    let ours = conditions.ours_in_files("fs.io", &set).within(30);
-    Pairing::new(work.name(), ours, theirs, work.rows()).unless(conditions.no_files())
-}
-
-impl Work {
-    /// Its name: `io-uring-128-batched-random-read-4k`.
-    fn name(self) -> String {
-        let engine = self.engine.replace('_', "-");
-        let depth = match self.engine {
-            "psync" => String::new(),
-            _ => format!("-{}", self.depth),
-        };
-        let batched = if self.is_batched { "-batched" } else { "" };
-        let block = if self.block == MIB { "1m" } else { "4k" };
-        format!("{engine}{depth}{batched}-{}-{}-{block}", self.pattern, self.op)
-    }
-
-    /// Bytes that a round writes at most.
-    fn written(self) -> u64 {
-        match self.block {
-            MIB => 48 * MIB,
-            _ => 18 * MIB,
-        }
-    }
-
-    /// plumb's engine beside fio's.
-    fn ours(self) -> &'static str {
-        match self.engine {
-            "psync" => "psync",
-            _ => "io_uring",
-        }
-    }
-
-    /// Parameters of plumb's case.
-    fn set(self) -> String {
-        let Work { op, pattern, block, depth, .. } = self;
-        let engine = self.ours();
-        format!(
-            "op={op} pattern={pattern} mode=direct block={block} engine={engine} depth={depth} threads=1"
-        )
-    }
-
-    fn size(self) -> u64 {
-        match self.op {
-            "read" => READ_BYTES,
-            _ => WRITE_BYTES,
-        }
-    }
-
-    fn args(self, file: &str, rounds: usize, round_ms: u64) -> Vec<String> {
-        let pattern = if self.pattern == "random" { "rand" } else { "" };
-        let mut args = vec![
-            format!("--filename={file}"),
-            format!("--size={}", self.size()),
-            format!("--rw={pattern}{}", self.op),
-            format!("--bs={}", self.block),
-            format!("--ioengine={}", self.engine),
-            format!("--iodepth={}", self.depth),
-            format!("--runtime={round_ms}ms"),
+    let jobs = (1..=rounds).map(|round| format!("--name=round{round} --stonewall"));
+    let jobs = jobs.collect::<Vec<_>>().join(" ");
+    let pairing = |&(_, entry, pattern, operation, depth): &(_, &Entry, &str, &str, u64)| {
+        let (is_random, is_read) = (pattern == "random", operation == "read");
+        let file = files.join(operation).display().to_string();
+        let size = if is_read { READ_BYTES } else { WRITE_BYTES };
+        let written = if is_random { WRITTEN_4K } else { WRITTEN_1M };
+        // As plumb: the blocks are filled once, and a word in each is changed before each write.
+        let write = format!("--refill_buffers=0 --scramble_buffers=1 --io_size={written}");
+        let places = vec![
+            ("file", file.clone()),
+            ("size", size.to_string()),
+            ("rw", format!("{}{operation}", if is_random { "rand" } else { "" })),
+            ("block", if is_random { 4096 } else { MIB }.to_string()),
+            ("length", if is_random { "4k" } else { "1m" }.to_owned()),
+            ("depth", depth.to_string()),
+            ("ms", round_ms.to_string()),
+            ("op", if is_read { "--time_based".to_owned() } else { write }),
+            ("jobs", jobs.clone()),
+            ("do", operation.to_owned()),
+            ("pattern", pattern.to_owned()),
+            ("most", READ_BYTES.to_string()),
+            ("written", written.to_string()),
         ];
-        let mut also = |words: &[&str]| args.extend(words.iter().map(|&word| word.to_owned()));
-        also(&[
-            "--direct=1",
-            // A job of a process begins a session of its own (setsid), and so leaves the group of
-            // processes whose priority is plumb's (autogroup).
-            "--thread",
-            "--overwrite=1",
-            "--randrepeat=0",
-            "--output-format=json",
-        ]);
-        match self.op {
-            "read" => also(&["--time_based"]),
-            // As plumb: the blocks are filled once, and a word in each is changed before each
-            // write.
-            _ => also(&["--refill_buffers=0", "--scramble_buffers=1"]),
-        }
-        if self.engine == "io_uring" {
-            also(&["--registerfiles=1", "--fixedbufs=1"]);
-        }
-        if self.op == "write" {
-            args.push(format!("--io_size={}", self.written()));
-        }
-        if self.is_batched {
-            let depth = self.depth;
-            args.push(format!("--iodepth_batch_submit={depth}"));
-            args.push("--iodepth_batch_complete_min=1".to_owned());
-            args.push(format!("--iodepth_batch_complete_max={depth}"));
-        }
-        let names = (1..=rounds).map(|round| format!("--name=round{round}"));
-        args.extend(names.flat_map(|name| [name, "--stonewall".to_owned()]));
-        args
-    }
-
-    /// What lays its file out: written once, synced, incompressible, as plumb's.
-    fn laid_out(self, file: &str) -> Vec<String> {
-        let size = format!("--size={}", self.size());
-        let file = format!("--filename={file}");
-        let words = ["fio", "--name=lay", &file, &size, "--rw=write", "--bs=1M"];
-        let ends = ["--end_fsync=1", "--refill_buffers"];
-        words.into_iter().chain(ends).map(str::to_owned).collect()
-    }
-
-    fn rows(self) -> [Row; 2] {
-        let is_alike = self.engine != "libaio";
-        let difference = match self.engine {
-            "libaio" => LIBAIO,
-            "psync" => PSYNC,
-            _ if self.is_batched => BATCHED,
-            _ => RING,
-        };
-        let row = |statistic, goal, row: Row| Row {
-            name: row.what.clone(),
-            case: case(&self.set()),
-            statistic,
-            goal: if is_alike { goal } else { Goal::Explained },
-            ..row
-        };
-        let rate = Statistic::Own("operations of all rounds over their time", |run, row| {
-            rate_of(&rounds(&run.samples, row)?, row)
-        });
-        let cpu = Statistic::Own("CPU of all rounds over their operations", |run, row| {
-            Ok(cpu_of(&rounds(&run.samples, row)?))
-        });
-        let of_cpu = if is_alike { CPU } else { LIBAIO };
-        [
-            row(rate, Goal::AtLeast, Row::new("burst_iops", Unit::OpPerS, "iops", difference)),
-            row(cpu, Goal::AtMost, Row::new("cpu", Unit::NsPerOp, "cpu", of_cpu)),
-        ]
-    }
+        let mut pairing = entry.pairing(conditions, &places).in_files(conditions);
+        // The file is written once, synced, incompressible, as plumb's.
+        let laid = "fio --name=lay --filename={file} --size={size} --rw=write --bs=1M --end_fsync=1 \
+            --refill_buffers";
+        pairing.theirs.prepare.push(words(laid, &places));
+        pairing
+    };
+    let offered = TABLE.iter().filter(|(from, ..)| *from <= conditions.preset);
+    offered.map(pairing).collect()
 }
 
-const PSYNC: &str = "fio picks each offset and drops the file from the page cache within its time, \
+const PSYNC_DIFFERS: &str = "fio picks each offset and drops the file from the page cache within its time, \
                      which it reports in whole milliseconds; plumb does both beforehand. Activity \
                      on the host of a virtual disk shifts one turn against the next; neither tool \
                      controls it";
-const RING: &str = "fio submits one operation at a time (its default); plumb resubmits all \
+const RING_DIFFERS: &str = "fio submits one operation at a time (its default); plumb resubmits all \
                     completed ones, four per system call, which is faster or slower depending on \
                     the device. The pairing `batched` has fio submit in batches too. fio picks \
                     each offset within its time, which it reports in whole milliseconds. plumb's \
                     rate is for a full queue: the time to fill and drain it once is added, because \
                     fio's time includes both";
-const BATCHED: &str = "both submit and reap in batches: fio with one system call, plumb with one \
+const BATCHED_DIFFERS: &str = "both submit and reap in batches: fio with one system call, plumb with one \
                        per four operations, so that the device starts sooner. fio picks each \
                        offset within its time, which it reports in whole milliseconds. The time to \
                        fill and drain the queue is added to plumb's time, because fio's includes \
                        both";
-const LIBAIO: &str = "fio uses Linux AIO (io_submit, io_getevents), plumb io_uring with registered \
+const LIBAIO_DIFFERS: &str = "fio uses Linux AIO (io_submit, io_getevents), plumb io_uring with registered \
                       file and buffers at the same depth. Both lead to the same block layer; \
                       io_uring needs fewer system calls and no page pinning";
-const CPU: &str = "both count user and system time of the thread that does the operations, \
+const CPU_DIFFERS: &str = "both count user and system time of the thread that does the operations, \
                    interrupts included, without the kernel's io_uring workers. fio truncates both \
                    times to whole milliseconds a job, so half a millisecond is added to each that \
                    is not zero. fio's time includes choosing offsets, filling buffers and \
                    statistics";
 
-/// Of each round of a row's case: operations, their rate, and the CPU time that they took, in ns.
+/// The operations, their rate, and the CPU time that they took, in ns, of each round of a row's case.
 fn rounds(all: &[Samples], row: &Row) -> Result<Vec<(f64, f64, f64)>> {
     let is_meant = |samples: &&Samples, metric: &str| {
         let is_own = samples.series.split('/').next() == Some("fs.io");
@@ -304,7 +243,7 @@ fn operations(rounds: &[(f64, f64, f64)]) -> f64 {
     rounds.iter().map(|(count, ..)| count).sum()
 }
 
-/// Of fio's answer what is read.
+/// The part of fio's answer that is read.
 #[derive(Deserialize)]
 struct Answer {
     jobs: Vec<Job>,
@@ -312,11 +251,10 @@ struct Answer {
 
 #[derive(Deserialize)]
 struct Job {
-    /// An error's number.
     error: i64,
     read: Side,
     write: Side,
-    /// In ms.
+    /// Its length in whole milliseconds.
     job_runtime: u64,
     /// Share of that, in per cent.
     usr_cpu: f64,
@@ -325,7 +263,7 @@ struct Job {
 
 #[derive(Deserialize)]
 struct Side {
-    /// In ms.
+    /// Its length in whole milliseconds.
     runtime: u64,
     total_ios: u64,
 }

@@ -24,7 +24,7 @@ const STREAM_RANK_LEAST: u64 = 40_000_000;
 const STREAM_REHEARSAL: u64 = 1 << 20;
 /// HPL's block sizes: its fastest depends on them, so each run tries all.
 const BLOCKS: [u32; 4] = [64, 96, 128, 192];
-/// Of what only runs along.
+/// The block size of an HPL that only runs along.
 const BLOCK: [u32; 1] = [128];
 /// Bytes that HPL, with all else of hpcc, takes for each of its matrix.
 const TIMES_MATRIX: u64 = 3;

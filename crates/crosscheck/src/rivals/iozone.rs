@@ -1,8 +1,9 @@
 //! IOzone: a file written, read, and gone through at random, once each.
 
-use crate::sides::{case, words};
-use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
-use record::unit::Unit;
+use crate::Goal::{self, AtLeast, AtLeastNearly};
+use crate::table::{Entry, Figure, RATE, entry};
+use crate::{Conditions, Output, Pairing, Rival, Statistic};
+use bench::experiment::Preset::{Rehearsal, Standard};
 
 pub static RIVAL: Rival = Rival::new("iozone", &["iozone"], pairings, parse)
     .about("rates of writing, reading and going through a file")
@@ -19,52 +20,59 @@ fn version(said: &Output) -> Option<String> {
     Some(rest.split_once('$')?.0.trim().to_owned())
 }
 
-/// Figures of IOzone's: name, its report's title, and what plumb does of it. Its first write extends
-/// the file, which plumb's fs.io never does: it stands beside nothing.
-const REPORTS: [(&str, &str, &str, &str); 5] = [
-    ("rewrite", "Re-writer report", "write", "sequential"),
-    ("read", "Reader report", "read", "sequential"),
-    ("reread", "Re-Reader report", "read", "sequential"),
-    ("random-read", "Random read report", "read", "random"),
-    ("random-write", "Random write report", "write", "random"),
+/// Write and rewrite, read and reread, random read and write. Its first write extends the file,
+/// which plumb's fs.io never does: it stands beside nothing.
+const TABLE: [Entry; 2] = [
+    IOZONE
+        .named("direct-4k", Rehearsal)
+        .asked(
+            "-R -i 0 -i 1 -i 2 -s 16m -r 4k -I -f {file}",
+            "op=read,write pattern=sequential,random mode=direct block=4096 engine=psync depth=1 \
+             threads=1 size=16777216 written=16777216 window={ms}ms",
+        )
+        .beside(&[
+            write("rewrite", "Re-writer report", "op=write pattern=sequential mode=direct", AtLeast),
+            read("read", "Reader report", "op=read pattern=sequential mode=direct", AtLeast),
+            read("reread", "Re-Reader report", "op=read pattern=sequential mode=direct", AtLeast),
+            read("random-read", "Random read report", "op=read pattern=random mode=direct", AtLeast),
+            write("random-write", "Random write report", "op=write pattern=random mode=direct", AtLeast),
+        ]),
+    IOZONE
+        .named("cached-4k", Standard)
+        .asked(
+            "-R -i 0 -i 1 -i 2 -s 16m -r 4k -f {file}",
+            "op=read,write pattern=sequential,random mode=cached,buffered block=4096 engine=psync \
+             depth=1 threads=1 size=16777216 written=16777216 window={ms}ms",
+        )
+        .beside(&[
+            write("rewrite", "Re-writer report", "op=write pattern=sequential mode=buffered", AtLeastNearly),
+            read("read", "Reader report", "op=read pattern=sequential mode=cached", AtLeastNearly),
+            read("reread", "Re-Reader report", "op=read pattern=sequential mode=cached", AtLeastNearly),
+            read("random-read", "Random read report", "op=read pattern=random mode=cached", AtLeastNearly),
+            write("random-write", "Random write report", "op=write pattern=random mode=buffered", AtLeastNearly),
+        ]),
 ];
 
-fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let ways: &[bool] = if conditions.is_whole() { &[true, false] } else { &[true] };
-    ways.iter().map(|is_direct| pairing(conditions, *is_direct)).collect()
+const IOZONE: Entry = Entry { limit_s: 120, budget_s: 60, ..entry("iozone", "fs.io") };
+/// The report of this title beside plumb's reads of this case.
+const fn read(
+    name: &'static str,
+    title: &'static str,
+    case: &'static str,
+    goal: Goal,
+) -> Figure {
+    let rate = RATE.named(name).metric("burst").in_case(case, title).goal(goal);
+    rate.taken(Statistic::MeanOfRounds).differs(READ)
 }
 
-fn pairing(conditions: &Conditions, is_direct: bool) -> Pairing {
-    let round_ms = conditions.rehearsed(REHEARSED_MS, ROUND_MS);
-    let file = conditions.files.clone().unwrap_or_default().join("iozone");
-    // Write and rewrite, read and reread, random read and write; a report of each by its name.
-    let direct = if is_direct { "-I" } else { "" };
-    let mut args = words(&format!("-R -i 0 -i 1 -i 2 -s {FILE_MIB}m -r {RECORD_KIB}k {direct}"));
-    args.extend(["-f".to_owned(), file.display().to_string()]);
-    let mode = if is_direct { "direct" } else { "cached,buffered" };
-    let (block, size) = (RECORD_KIB << 10, FILE_MIB << 20);
-    let set = format!(
-        "op=read,write pattern=sequential,random mode={mode} block={block} engine=psync depth=1 threads=1 \
-         size={size} written={size} window={round_ms}ms"
-    );
-    let row = |(name, title, op, pattern): (&str, &str, &'static str, &'static str)| {
-        let (mode, goal) = match (is_direct, op) {
-            (true, _) => ("direct", Goal::AtLeast),
-            (false, "read") => ("cached", Goal::AtLeastNearly),
-            (false, _) => ("buffered", Goal::AtLeastNearly),
-        };
-        Row {
-            name: name.to_owned(),
-            case: case(&format!("op={op} pattern={pattern} mode={mode}")),
-            statistic: Statistic::MeanOfRounds,
-            goal,
-            ..Row::new("burst", Unit::BPerS, title, if op == "read" { READ } else { WRITE })
-        }
-    };
-    let name = if is_direct { "direct-4k" } else { "cached-4k" };
-    let ours = conditions.ours_in_files("fs.io", &set).within(60);
-    let theirs = Theirs { args, ..conditions.theirs("iozone", &[]).within(120) };
-    Pairing::new(name, ours, theirs, REPORTS.map(row)).unless(conditions.no_files())
+/// The same of its writes.
+const fn write(
+    name: &'static str,
+    title: &'static str,
+    case: &'static str,
+    goal: Goal,
+) -> Figure {
+    read(name, title, case, goal).differs(WRITE)
 }
 
 const READ: &str = "IOzone goes over its file once and times the whole pass, including checks of \
@@ -73,6 +81,16 @@ const READ: &str = "IOzone goes over its file once and times the whole pass, inc
 const WRITE: &str = "IOzone goes over its 16 MiB file once and times the whole pass; plumb cycles \
                      through an 8 MiB file, changes eight bytes of each block beforehand, and \
                      times each operation";
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let file = conditions.files.clone().unwrap_or_default().join("iozone");
+    let places = vec![
+        ("file", file.display().to_string()),
+        ("ms", conditions.rehearsed(REHEARSED_MS, ROUND_MS).to_string()),
+    ];
+    let pairing = |entry: &Entry| entry.pairing(conditions, &places).in_files(conditions);
+    TABLE.iter().filter(|entry| entry.is_offered(conditions)).map(pairing).collect()
+}
 
 /// The report of this title, of one size and one length: three lines, rates in KiB/s.
 fn parse(said: &Output, what: &str) -> Result<f64, String> {

@@ -1,14 +1,13 @@
 //! `iperf3`: bytes a second by TCP and UDP.
 
-use super::loopback::{ADDRESS, Ends, ours, theirs};
+use super::loopback::{Ends, near_end};
 use crate::read::{ZERO, json};
-use crate::sides::case_of;
-use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
+use crate::table::{Entry, Figure, RATE};
+use crate::{Conditions, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result, ensure};
-use bench::experiment::Preset;
+use bench::experiment::Preset::{Rehearsal, Standard};
 use record::plain::line;
 use record::run::Run;
-use record::unit::Unit;
 use serde_json::Value;
 
 pub static RIVAL: Rival = Rival::new("iperf3", &["iperf3"], pairings, parse)
@@ -35,43 +34,54 @@ const DATAGRAMS: &str = "Both receivers use the system's socket buffer, which a 
     rate limit overruns. iperf3 reads clocks for each datagram at both ends, and up to 3.15 calls \
     select first; plumb reads one clock at the receiver. Datagrams count once, at the receiver.";
 
-/// What is sent.
-#[derive(Clone, Copy)]
-struct Sending {
-    name: &'static str,
-    protocol: &'static str,
-    /// Bytes of a call, on both ends.
-    bytes: u64,
-    streams: u64,
-    /// Of versions before threads, and since.
-    difference: [&'static str; 2],
-}
+/// Bytes of whole connections, from plumb's side.
+const SENT: Figure = RATE
+    .keyed(2)
+    .read("tcp")
+    .taken(Statistic::Own("bytes of whole connections over their time", whole));
 
-const SMALL: Sending = Sending {
-    name: "tcp-4k",
-    protocol: "tcp",
-    bytes: 4 << 10,
-    streams: 1,
-    difference: [AWAKE, WHOLE],
+const DATAGRAMS_SENT: Figure =
+    RATE.keyed(2).read("udp").taken(Statistic::MeanOfRounds).differs(DATAGRAMS);
+
+const IPERF3: Entry = Entry {
+    server: "iperf3 -s -B 127.0.0.1 -p {port}",
+    ..near_end("iperf3", "net.bandwidth")
 };
-const TCP: [Sending; 3] = [
-    Sending { name: "tcp-128k", bytes: 128 << 10, ..SMALL },
-    SMALL,
-    Sending {
-        name: "tcp-128k-two-streams",
-        bytes: 128 << 10,
-        streams: 2,
-        difference: [ONE_THREAD, WHOLE],
-        ..SMALL
-    },
+
+const LARGE: Entry = IPERF3.named("tcp-128k{one-cpu}", Rehearsal).asked(
+    "-c 127.0.0.1 -p {port} -t {seconds} -l 131072 -P 1 -N -i 0 -J",
+    "protocol=tcp message=131072 streams=1 ends={ends} direction=up transfer=steady {time}",
+);
+
+const SMALL: Entry = IPERF3.named("tcp-4k", Standard).asked(
+    "-c 127.0.0.1 -p {port} -t {seconds} -l 4096 -P 1 -N -i 0 -J",
+    "protocol=tcp message=4096 streams=1 ends={ends} direction=up transfer=steady {time}",
+);
+
+const TWO_STREAMS: Entry = IPERF3.named("tcp-128k-two-streams", Standard).asked(
+    "-c 127.0.0.1 -p {port} -t {seconds} -l 131072 -P 2 -N -i 0 -J",
+    "protocol=tcp message=131072 streams=2 ends={ends} direction=up transfer=steady {time}",
+);
+
+const TABLE: [Entry; 7] = [
+    LARGE.versions("", THREADS_SINCE).beside(&[SENT.differs(AWAKE)]),
+    LARGE.versions(THREADS_SINCE, "").beside(&[SENT.differs(WHOLE)]),
+    SMALL.versions("", THREADS_SINCE).beside(&[SENT.differs(AWAKE)]),
+    SMALL.versions(THREADS_SINCE, "").beside(&[SENT.differs(WHOLE)]),
+    TWO_STREAMS.versions("", THREADS_SINCE).beside(&[SENT.differs(ONE_THREAD)]),
+    TWO_STREAMS.versions(THREADS_SINCE, "").beside(&[SENT.differs(WHOLE)]),
+    IPERF3
+        .named("udp-1k{one-cpu}", Standard)
+        .asked(
+            "-c 127.0.0.1 -p {port} -u -b 0 -t {seconds} -l 1024 -i 0 -J",
+            "protocol=udp message=1024 streams=1 ends={ends} direction=up transfer=steady \
+             time={seconds}s",
+        )
+        .beside(&[DATAGRAMS_SENT]),
 ];
-const UDP: Sending = Sending {
-    name: "udp-1k",
-    protocol: "udp",
-    bytes: 1 << 10,
-    difference: [DATAGRAMS; 2],
-    ..SMALL
-};
+
+/// Rows that take two CPUs.
+const ON_TWO_CPUS: [&str; 2] = [SMALL.name, TWO_STREAMS.name];
 
 fn version(said: &Output) -> Option<String> {
     let first = said.stdout.lines().next()?.strip_prefix("iperf ")?;
@@ -83,49 +93,22 @@ fn version(said: &Output) -> Option<String> {
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let ends = Ends::two_cpus(conditions).unwrap_or_else(|_| Ends::one_cpu(conditions));
-    let chosen = match conditions.is_whole() && ends.near != ends.far {
-        true => TCP.len(),
-        false => 1,
-    };
-    let udp = conditions.is_whole().then_some(&UDP);
-    TCP[..chosen].iter().chain(udp).map(|sending| pairing(conditions, &ends, sending)).collect()
-}
-
-fn pairing(conditions: &Conditions, ends: &Ends, sending: &Sending) -> Pairing {
-    let Sending { protocol, bytes, streams, .. } = *sending;
-    let is_tcp = protocol == "tcp";
+    let is_one_cpu = ends.near == ends.far;
     let seconds = conditions.whole_seconds();
-    let mut set = format!(
-        "protocol={protocol} message={bytes} streams={streams} ends={} direction=up transfer=steady",
-        ends.symbol
-    );
-    if !is_tcp || conditions.preset != Preset::Rehearsal {
+    let places = vec![
+        ("port", conditions.ports[0].to_string()),
+        ("seconds", seconds.to_string()),
         // What a stream brings depends on its age.
-        set += &format!(" time={seconds}s");
-    }
-    let port = conditions.ports[0];
-    let args = match is_tcp {
-        true => format!("-t {seconds} -l {bytes} -P {streams} -N"),
-        false => format!("-u -b 0 -t {seconds} -l {bytes}"),
-    };
-    let args = format!("-c {ADDRESS} -p {port} {args} -i 0 -J");
-    let is_threaded = conditions.has_version(THREADS_SINCE);
-    let row = Row {
-        case: case_of(&set, 2),
-        statistic: match is_tcp {
-            true => Statistic::Own("bytes of whole connections over their time", whole),
-            false => Statistic::MeanOfRounds,
-        },
-        goal: Goal::AtLeast,
-        ..Row::new("bandwidth", Unit::BPerS, protocol, sending.difference[usize::from(is_threaded)])
-    };
-    let shared = if ends.near == ends.far { "-one-cpu" } else { "" };
-    Pairing::new(
-        format!("{}{shared}", sending.name),
-        ours(conditions, "net.bandwidth", ends, &set),
-        theirs("iperf3", ends, port, &args, &format!("-s -B {ADDRESS} -p {port}")),
-        [row],
-    )
+        ("time", conditions.rehearsed(String::new(), format!("time={seconds}s"))),
+        ("ends", ends.symbol.to_owned()),
+        ("one-cpu", if is_one_cpu { "-one-cpu" } else { "" }.to_owned()),
+    ];
+    TABLE
+        .iter()
+        .filter(|entry| entry.is_offered(conditions))
+        .filter(|entry| !is_one_cpu || !ON_TWO_CPUS.contains(&entry.name))
+        .map(|entry| ends.place(entry.pairing(conditions, &places)))
+        .collect()
 }
 
 /// Bytes of all rounds' connections over the time of each from its first call of the sender's to

@@ -1,6 +1,7 @@
 //! likwid-bench: loops in assembly over arrays in each level of the hierarchy.
 
 use crate::bandwidth::{Moves, huge_pages, team};
+use crate::read::{line, version_behind};
 use crate::{Conditions, Goal, Output, Pairing, Rival, Statistic, Theirs};
 use bench::experiment::{Preset, Skip};
 use host::{Arch, Host, format_cpus, parse_cpus};
@@ -8,10 +9,7 @@ use host::{Arch, Host, format_cpus, parse_cpus};
 pub static RIVAL: Rival = Rival::new("likwid-bench", &["likwid-bench"], pairings, parse)
     .about("bandwidth of loops in assembly, by level of the memory hierarchy")
     .package("likwid")
-    .version(&["-v"], |said| {
-        let text = said.stdout.trim();
-        Some(text.strip_prefix("likwid-bench -- Version ")?.to_owned())
-    })
+    .version(&["-v"], |said| version_behind(said, "likwid-bench -- Version "))
     // The first with `-W`, by which each thread touches its part first.
     .oldest("5.1");
 
@@ -193,16 +191,10 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let (bytes, cpus) =
         what.split_once(" B on ").ok_or_else(|| format!("`{what}` names no bytes and CPUs"))?;
     let wanted: f64 = bytes.parse().map_err(|_| format!("`{bytes}` is not a number of bytes"))?;
-    let number = |name: &str| -> Result<f64, String> {
-        let mut lines = said.stdout.lines();
-        let text = lines.find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let number = text.and_then(|text| text.parse().ok());
-        number.ok_or_else(|| format!("no line `{name}` with a number"))
-    };
-    let rate = number("MByte/s:")?;
-    let had = number("Size (Byte):")?;
-    if (had / wanted - 1.0).abs() > CUT_MOST {
-        return Err(format!("its arrays had {had} B instead of {wanted}"));
+    let rate = line(said, "MByte/s: {x*1e6}")?;
+    let got = line(said, "Size (Byte): {x}")?;
+    if (got / wanted - 1.0).abs() > CUT_MOST {
+        return Err(format!("its arrays had {got} B instead of {wanted}"));
     }
     let threads = said.stdout.lines().filter(|line| line.starts_with("Group: "));
     let mut ran: Vec<usize> = threads
@@ -216,7 +208,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     if ran != asked {
         return Err(format!("its threads ran on CPUs {} instead of {cpus}", format_cpus(&ran)));
     }
-    Ok(rate * 1e6)
+    Ok(rate)
 }
 
 #[cfg(test)]

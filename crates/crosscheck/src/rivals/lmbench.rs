@@ -7,31 +7,37 @@
 //! and as many repetitions (`-N`) as fit into a turn; it prints their median.
 
 mod absent;
-mod read;
-mod table;
+mod machine;
+mod os;
 #[cfg(test)]
 mod tests;
 
 use crate::bandwidth::{Moves, huge_pages};
+use crate::ours::figure_value;
+use crate::read::line;
 use crate::sides::case;
-use crate::{Conditions, Ours, Pairing, Rival, Row, Server, Theirs};
+use crate::table::{Entry, Needs, words};
+use crate::{Conditions, Output, Pairing, Rival, Server, Theirs};
 pub(super) use absent::NOT_COMPARED;
+use anyhow::Result;
 use bench::experiment::Skip;
+use record::run::Run;
 use std::path::Path;
-use std::time::Duration;
-use table::{Entry, Figure, Needs, entries};
 
 // None of its programs prints a version.
-pub static RIVAL: Rival = Rival::new("lmbench", &["lat_syscall"], pairings, read::parse)
+pub static RIVAL: Rival = Rival::new("lmbench", &["lat_syscall"], pairings, parse)
     .about("the classic: latencies and bandwidths of system calls, processes, messages, memory");
 
+/// The line of lat_usleep, and what it is asked to sleep, in ns.
+const SLEEP: &str = "usleep 1000 microseconds: {measured}";
+const SLEEP_NS: f64 = 1e6;
 /// The shortest interval that is asked of it, in seconds: the longest that it would choose by
 /// itself, and above the one from which on it does not take off what its clock costs.
 const ENOUGH_S: f64 = 0.1;
 /// lmbench's own number of repetitions.
 const REPETITIONS_MOST: f64 = 11.0;
-/// A program is ended after this time: lat_mem_rd does not end on some machines.
-const LIMIT: Duration = Duration::from_secs(90);
+/// A program is ended after so many seconds: lat_mem_rd does not end on some machines.
+const LIMIT_S: u64 = 90;
 /// The file that some programs read or map.
 const FILE: &str = "lmbench.data";
 /// Its size in MiB.
@@ -46,11 +52,44 @@ const HELLO: &str = "hello=$(dirname \"$(command -v lat_proc)\")/hello; test -x 
     test \"$(readlink /tmp/hello)\" = \"$hello\" || ln -s \"$hello\" /tmp/hello || exit 1; \
     trap 'rm /tmp/hello' EXIT; ";
 
+/// The programs that something of plumb's stands beside.
+fn table() -> impl Iterator<Item = &'static Entry> {
+    os::TABLE.iter().chain(machine::TABLE)
+}
+
+const fn entry(program: &'static str, experiment: &'static str) -> Entry {
+    let entry = crate::table::entry(program, experiment);
+    Entry { limit_s: LIMIT_S, enough_s: ENOUGH_S, ..entry }
+}
+
+impl Entry {
+    const fn interval(self, interval_s: f64) -> Entry {
+        Entry { interval_s, ..self }
+    }
+
+    const fn enough(self, enough_s: f64) -> Entry {
+        Entry { enough_s, ..self }
+    }
+
+    const fn without_status(self) -> Entry {
+        Entry { has_status: false, ..self }
+    }
+}
+
+/// The value of a case of plumb's run, which has one experiment.
+fn value(run: &Run, (name, choice): (&str, &str), metric: &str) -> Result<f64> {
+    figure_value(run, &case(&format!("{name}={choice}")), metric)
+}
+
+/// A value in ns or B/s; of a sleep, what it takes beyond its length.
+fn parse(said: &Output, what: &str) -> Result<f64, String> {
+    let value = line(said, what)?;
+    Ok(if what == SLEEP { value - SLEEP_NS } else { value })
+}
+
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    entries()
-        .filter(|entry| entry.from <= conditions.preset)
-        .map(|entry| pairing(entry, conditions))
-        .collect()
+    let offered = table().filter(|entry| entry.is_offered(conditions));
+    offered.map(|entry| pairing(entry, conditions)).collect()
 }
 
 fn pairing(entry: &'static Entry, conditions: &Conditions) -> Pairing {
@@ -60,16 +99,18 @@ fn pairing(entry: &'static Entry, conditions: &Conditions) -> Pairing {
         Needs::Memory => conditions.in_memory.clone(),
         _ => None,
     };
-    let (theirs, skip) = match theirs(entry, cpus, dir.as_deref(), conditions) {
-        Ok(theirs) => (theirs, None),
-        Err(skip) => (Theirs { limit: LIMIT, ..conditions.theirs(entry.program, &[]) }, Some(skip)),
-    };
-    let ours = match entry.needs {
-        Needs::Arrays { ops, .. } => moves(ops, cpus, conditions).ours(conditions),
-        _ => Ours { dir, ..conditions.ours(entry.experiment, entry.set) },
-    };
-    let rows: Vec<Row> = entry.rows.iter().map(row).collect();
-    Pairing::new(entry.name, ours, theirs, rows).unless(skip)
+    let mut pairing = entry.pairing(conditions, &Vec::new());
+    match entry.needs {
+        Needs::Arrays { ops, .. } => pairing.ours = moves(ops, cpus, conditions).ours(conditions),
+        _ => pairing.ours.dir.clone_from(&dir),
+    }
+    match theirs(entry, cpus, dir.as_deref(), conditions) {
+        Ok(theirs) => Pairing { theirs, ..pairing },
+        Err(skip) => {
+            pairing.theirs.args.clear();
+            pairing.unless(Some(skip))
+        }
+    }
 }
 
 /// plumb's side where lmbench's arrays must be as large: main memory, one thread.
@@ -83,7 +124,6 @@ fn moves<'a>(ops: &'a [&'static str], cpus: &'a [usize], conditions: &Conditions
     }
 }
 
-/// lmbench's side.
 fn theirs(
     entry: &'static Entry,
     cpus: &[usize],
@@ -126,10 +166,7 @@ fn theirs(
     let least = entry.enough_s.max(entry.interval_s);
     let repetitions = (conditions.seconds / least).floor().clamp(1.0, REPETITIONS_MOST);
     let mut args = vec!["-N".to_owned(), repetitions.to_string()];
-    args.extend(entry.args.split_whitespace().map(|word| match word {
-        table::VALUE => value.clone(),
-        word => word.to_owned(),
-    }));
+    args.extend(words(entry.args, &vec![("value", value)]));
     let line = format!("{} {}", entry.program, args.join(" "));
     let (program, args) = match (entry.needs, entry.has_status) {
         (Needs::Hello, _) => shell(format!("{HELLO}{line}")),
@@ -138,30 +175,15 @@ fn theirs(
         (_, false) => shell(format!("{line}; exit 0")),
     };
     Ok(Theirs {
-        program,
         args,
         behind: vec![entry.program],
         environment,
-        cpus: cpus.to_vec(),
         prepare,
         server,
-        limit: LIMIT,
-        ..Theirs::default()
+        ..conditions.theirs(program, &[]).within(LIMIT_S)
     })
 }
 
 fn shell(line: String) -> (&'static str, Vec<String>) {
     ("sh", vec!["-c".to_owned(), line])
-}
-
-fn row(figure: &Figure) -> Row {
-    let &Figure { name, metric, statistic, times, unit, what, goal, difference, .. } = figure;
-    Row {
-        name: name.to_owned(),
-        case: case(figure.case),
-        statistic,
-        times,
-        goal,
-        ..Row::new(metric, unit, what, difference)
-    }
 }

@@ -1,14 +1,13 @@
 //! Both ends of a rival on this host, on the CPUs where plumb's ends are.
 
-use crate::sides::words;
-use crate::{Conditions, Ours, Server, Theirs};
+use crate::table::{Entry, entry};
+use crate::{Conditions, Pairing};
 use bench::experiment::Skip;
-use std::time::Duration;
 
-/// The address of the far end.
-pub(super) const ADDRESS: &str = "127.0.0.1";
-/// Bytes of a message that is echoed.
-pub(super) const MESSAGE_BYTES: u64 = 64;
+/// A program at the near end, beside an experiment of the net family.
+pub(super) const fn near_end(program: &'static str, experiment: &'static str) -> Entry {
+    Entry { limit_s: 30, budget_s: 60, ..entry(program, experiment) }
+}
 
 /// Where both ends run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +16,6 @@ pub(super) struct Ends {
     pub symbol: &'static str,
     /// The near end's CPU.
     pub near: usize,
-    /// The far end's.
     pub far: usize,
 }
 
@@ -54,47 +52,14 @@ impl Ends {
         cpus.dedup();
         cpus
     }
-}
 
-/// A run of an experiment of the net family.
-pub(super) fn ours(
-    conditions: &Conditions,
-    experiment: &'static str,
-    ends: &Ends,
-    set: &str,
-) -> Ours {
-    conditions.ours(experiment, set).on(&ends.cpus()).within(60)
-}
-
-/// Echoes of messages between two ends, one after another.
-pub(super) fn echoes(conditions: &Conditions, ends: &Ends, protocol: &str) -> Ours {
-    let set = format!(
-        "protocol={protocol} message={MESSAGE_BYTES} ends={} connections=1 receiver=blocking arrivals=saturated \
-         exchange=echo",
-        ends.symbol
-    );
-    ours(conditions, "net.rtt", ends, &set)
-}
-
-/// A command at the near end, beside a server at the far one that listens at a port.
-pub(super) fn theirs(
-    program: &'static str,
-    ends: &Ends,
-    port: u16,
-    args: &str,
-    server: &str,
-) -> Theirs {
-    Theirs {
-        program,
-        args: words(args),
-        cpus: vec![ends.near],
-        server: Some(Server {
-            command: words(&format!("{program} {server}")),
-            cpus: vec![ends.far],
-            ports: vec![port],
-        }),
-        limit: Duration::from_secs(30),
-        ..Theirs::default()
+    /// The pairing with both sides' ends on these CPUs.
+    pub fn place(&self, mut pairing: Pairing) -> Pairing {
+        pairing.theirs.cpus = vec![self.near];
+        if let Some(server) = &mut pairing.theirs.server {
+            server.cpus = vec![self.far];
+        }
+        Pairing { ours: pairing.ours.on(&self.cpus()), ..pairing }
     }
 }
 

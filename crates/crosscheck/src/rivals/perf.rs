@@ -2,19 +2,17 @@
 //! readings of the clock, so a mean over everything that happened in it: beside it stands plumb's
 //! mean over all rounds, disturbed or not. Round trips are counted whole.
 
-use crate::sides::{case, case_of};
-use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
-use bench::experiment::{Preset, Skip};
+use crate::read::{line, version_behind};
+use crate::table::{Entry, Figure, RATE, TIME, entry};
+use crate::{Conditions, Output, Pairing, Rival, Statistic};
+use bench::experiment::Preset::{Rehearsal, Standard, Thorough};
+use bench::experiment::Skip;
 use bench::pair::Class;
-use host::format_cpus;
-use record::unit::Unit;
 
 pub static RIVAL: Rival = Rival::new("perf", &["perf"], pairings, parse)
     .about("perf bench: system calls, hand-overs by pipe, messages, copies of memory")
     .package("linux-perf")
-    .version(&["--version"], |said| {
-        Some(said.stdout.trim().strip_prefix("perf version ")?.to_owned())
-    })
+    .version(&["--version"], |said| version_behind(said, "perf version "))
     // The first with `syscall basic`, whose outputs were read.
     .oldest("5.10");
 
@@ -23,11 +21,9 @@ const CALLS_PER_S: f64 = 5e6;
 const ROUND_TRIPS_PER_S: f64 = 300_000.0;
 /// The same where both CPUs have to be woken.
 const FAR_ROUND_TRIPS_PER_S: f64 = 30_000.0;
-/// One group of `sched messaging`: 20 senders; each sends this many rounds of messages of 100 bytes
-/// to 20 receivers.
-const SENDERS: f64 = 20.0;
-const RECEIVERS: f64 = 20.0;
-const MESSAGE_BYTES: u64 = 100;
+/// One round of one group of `sched messaging`: each of 20 senders sends a message of 100 bytes to
+/// each of 20 receivers.
+const MESSAGE_BYTES_A_ROUND: u64 = 20 * 20 * 100;
 const MESSAGE_ROUNDS_PER_S: f64 = 1500.0;
 /// Copied bytes a second that a loop of `mem memcpy` is planned with, and how many functions it has
 /// at most.
@@ -73,148 +69,108 @@ const COPY: &str = "perf calls memcpy per array, in base pages, for a quarter of
                     library call has both at the same offset, its other functions do not, plumb's \
                     are 1344 B apart. Both count bytes read and bytes written.";
 
-fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let mut all = vec![syscall(conditions), pipe(conditions, "processes")];
-    if conditions.is_whole() {
-        all.push(pipe(conditions, "threads"));
-        all.push(messaging(conditions));
-        all.push(memcpy(conditions));
-    }
-    if conditions.preset == Preset::Thorough {
-        all.push(pipe_far(conditions));
-    }
-    all
-}
-
-/// A pairing of one command of perf on the first CPU.
-fn beside<const ROWS: usize>(
-    conditions: &Conditions,
-    name: &str,
-    (experiment, set): (&'static str, &str),
-    args: &[&str],
-    rows: [Row; ROWS],
-) -> Pairing {
-    let theirs = conditions.theirs("perf", &[&["bench"], args].concat());
-    Pairing::new(name, conditions.ours(experiment, set), theirs, rows)
-}
-
-fn count(conditions: &Conditions, per_s: f64) -> String {
-    ((conditions.seconds * per_s) as u64).max(1).to_string()
-}
-
-/// `syscall basic` calls getppid.
-fn syscall(conditions: &Conditions) -> Pairing {
-    let set = "call=getppid";
-    let row = Row {
-        case: case(set),
-        statistic: Statistic::MeanOfAll,
-        ..Row::new("latency", Unit::Ns, "usecs/op", CALL)
-    };
-    let loops = count(conditions, CALLS_PER_S);
-    let args = ["syscall", "basic", "-l", &loops];
-    beside(conditions, "syscall-basic", ("os.syscall", set), &args, [row])
-}
+/// A mean over everything that happened, interruptions included.
+const MEAN: Figure = TIME.taken(Statistic::MeanOfAll).read("{x*1e3} usecs/op");
 
 /// A round trip by pipe, which is two hand-overs.
-fn round_trip(set: &str, difference: &'static str) -> Row {
-    Row {
-        case: case(set),
-        statistic: Statistic::MeanOfAll,
-        times: 2.0,
-        ..Row::new("handover", Unit::Ns, "usecs/op", difference)
-    }
-}
+const ROUND_TRIP: Figure = MEAN.metric("handover").times(2.0).keyed(3);
 
-/// `sched pipe`, both parties on one CPU.
-fn pipe(conditions: &Conditions, parties: &'static str) -> Pairing {
-    let loops = count(conditions, ROUND_TRIPS_PER_S);
-    let mut args = vec!["sched", "pipe", "-l", &loops];
-    if parties == "threads" {
-        args.push("-T");
-    }
-    let set = format!("via=pipe parties={parties} pair=same");
-    let row = round_trip(&set, PIPE);
-    beside(conditions, &format!("sched-pipe-{parties}"), ("os.switch", &set), &args, [row])
-}
+const SWITCH: Entry = entry("perf", "os.switch");
 
-/// `sched pipe` between two CPUs.
-fn pipe_far(conditions: &Conditions) -> Pairing {
+/// The part of a copy in the second cache: plumb's arrays there are half of it together.
+const COPIED: Figure = RATE.keyed(4).taken(Statistic::MeanOfRounds).differs(COPY);
+
+const TABLE: [Entry; 6] = [
+    entry("perf", "os.syscall")
+        .named("syscall-basic", Rehearsal)
+        .asked("bench syscall basic -l {calls}", "call=getppid")
+        .beside(&[MEAN.keyed(1).differs(CALL)]),
+    SWITCH
+        .named("sched-pipe-processes", Rehearsal)
+        .asked("bench sched pipe -l {trips}", "via=pipe parties=processes pair=same")
+        .beside(&[ROUND_TRIP.differs(PIPE)]),
+    SWITCH
+        .named("sched-pipe-threads", Standard)
+        .asked("bench sched pipe -l {trips} -T", "via=pipe parties=threads pair=same")
+        .beside(&[ROUND_TRIP.differs(PIPE)]),
+    entry("perf", "os.ipc")
+        .named("sched-messaging", Standard)
+        .asked("bench sched messaging -g 1 -l {rounds}", "via=socketpair pair=same size=100")
+        .beside(&[RATE
+            .keyed(3)
+            .read("# 1 groups == 40 processes run\nTotal time: {{message_bytes}/x} [sec]")
+            .taken(Statistic::MeanOfRounds)
+            .explained(MESSAGES)]),
+    entry("perf", "memory.bandwidth")
+        .named("mem-memcpy", Standard)
+        .asked(
+            "bench mem memcpy -s {array}B -l {copies}",
+            "op=copy stores=regular level=L2 threads=1 access=every width=vector",
+        )
+        .beside(&[
+            COPIED.named("library").read("memcpy default"),
+            COPIED.named("best").read("memcpy best"),
+        ]),
+    Entry { program: "sh", behind: &["perf", "taskset", "seq"], ..SWITCH }
+        .named(FAR, Thorough)
+        .asked("-c {moved} sh {far_trips} {other}", "via=pipe parties=processes pair={class} row=512")
+        .beside(&[ROUND_TRIP.differs(PIPE_FAR)]),
+];
+
+/// The row whose parties are on two CPUs.
+const FAR: &str = "sched-pipe-processes-far";
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let array_bytes = array_bytes(conditions);
     let other = conditions.cpus.get(1).copied();
     let cpu = &conditions.host.cpu;
     // Without a second CPU the class is one that every pair of several would have.
     let class =
         other.map_or("other", |other| Class::from(cpu.distance(conditions.cpus[0], other)).text());
-    let set = format!("via=pipe parties=processes pair={class} row=512");
-    let rows = [Row { case: case_of(&set, 3), ..round_trip(&set, PIPE_FAR) }];
-    let ours = ("os.switch", set.as_str());
-    let mut pairing = beside(conditions, "sched-pipe-processes-far", ours, &[], rows);
-    let Some(other) = other else {
-        let why = "a hand-over to another CPU needs two CPUs";
-        let skip = Skip::because(why).needs("a second CPU, allowed and named by --cpu");
-        return pairing.unless(Some(skip));
-    };
-    pairing.ours.cpus.push(other);
-    let loops = count(conditions, FAR_ROUND_TRIPS_PER_S);
-    let args = ["-c", MOVED, "sh", &loops, &format_cpus(&[other])];
-    pairing.theirs = conditions.theirs("sh", &args);
-    pairing.theirs.behind = vec!["perf", "taskset", "seq"];
-    pairing
-}
-
-/// `sched messaging`: a group of senders and receivers.
-fn messaging(conditions: &Conditions) -> Pairing {
-    let rounds = count(conditions, MESSAGE_ROUNDS_PER_S);
-    let size = MESSAGE_BYTES.to_string();
-    let set = format!("via=socketpair pair=same size={size}");
-    let row = Row {
-        case: case(&set),
-        statistic: Statistic::MeanOfRounds,
-        goal: Goal::Explained,
-        ..Row::new("bandwidth", Unit::BPerS, format!("rounds {rounds}"), MESSAGES)
-    };
-    let args = ["sched", "messaging", "-g", "1", "-l", &rounds];
-    beside(conditions, "sched-messaging", ("os.ipc", &set), &args, [row])
-}
-
-/// `mem memcpy` in the second cache: plumb's arrays there are half of it together, where the first
-/// is small enough.
-fn memcpy(conditions: &Conditions) -> Pairing {
-    let bytes_of = |level| {
-        let cache = conditions.host.cache.data(level, conditions.cpus[0]);
-        cache.map(|cache| cache.size_bytes).filter(|bytes| *bytes > 0)
-    };
-    let array_bytes = match (bytes_of(1), bytes_of(2)) {
-        (Some(first), Some(second)) if second / 4 >= first => Some(second / 4),
-        _ => None,
-    };
-    let set = "op=copy stores=regular level=L2 threads=1 access=every width=vector";
-    let row = |name: &str, what: &str| Row {
-        name: name.to_owned(),
-        case: case_of(set, 4),
-        statistic: Statistic::MeanOfRounds,
-        goal: Goal::AtLeast,
-        ..Row::new("bandwidth", Unit::BPerS, what, COPY)
-    };
+    let count = |per_s: f64| ((conditions.seconds * per_s) as u64).max(1);
+    let rounds = count(MESSAGE_ROUNDS_PER_S);
     let size = array_bytes.unwrap_or(0);
-    let per_s = COPIED_BYTES_PER_S / COPY_FUNCTIONS / size.max(1) as f64;
-    let (size, loops) = (format!("{size}B"), count(conditions, per_s));
-    let args = ["mem", "memcpy", "-s", &size, "-l", &loops];
-    let rows = [row("library", "memcpy default"), row("best", "memcpy best")];
-    let why = "the description of this CPU has no second cache of at least four times the first";
-    beside(conditions, "mem-memcpy", ("memory.bandwidth", set), &args, rows)
-        .unless(array_bytes.is_none().then(|| Skip::because(why)))
+    let copies = COPIED_BYTES_PER_S / COPY_FUNCTIONS / size.max(1) as f64;
+    let places = vec![
+        ("calls", count(CALLS_PER_S).to_string()),
+        ("trips", count(ROUND_TRIPS_PER_S).to_string()),
+        ("far_trips", count(FAR_ROUND_TRIPS_PER_S).to_string()),
+        ("rounds", rounds.to_string()),
+        ("message_bytes", (rounds * MESSAGE_BYTES_A_ROUND).to_string()),
+        ("array", size.to_string()),
+        ("copies", count(copies).to_string()),
+        ("moved", MOVED.to_owned()),
+        ("other", other.unwrap_or_default().to_string()),
+        ("class", class.to_owned()),
+    ];
+    let pairing = |entry: &Entry| {
+        let mut pairing = entry.pairing(conditions, &places);
+        if entry.name == FAR {
+            pairing.ours.cpus.extend(other);
+            pairing.skip = conditions.alone("a hand-over to another CPU needs two CPUs");
+        }
+        let why = "the description of this CPU has no second cache of at least four times the first";
+        let lacks_cache = entry.experiment == "memory.bandwidth" && array_bytes.is_none();
+        pairing.unless(lacks_cache.then(|| Skip::because(why)))
+    };
+    TABLE.iter().filter(|entry| entry.is_offered(conditions)).map(pairing).collect()
 }
 
+/// Bytes of an array that is copied: a quarter of the second cache, where the first is small enough.
+fn array_bytes(conditions: &Conditions) -> Option<u64> {
+    let bytes_of = |level| {
+        let cache = conditions.host.cache.data(level, conditions.cpus[0])?;
+        Some(cache.size_bytes).filter(|bytes| *bytes > 0)
+    };
+    let (first, second) = (bytes_of(1)?, bytes_of(2)?);
+    Some(second / 4).filter(|bytes| *bytes >= first)
+}
+
+/// The rate of a function of `mem memcpy`, or the value in a line.
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
-    match what.split_once(' ') {
-        None if what == "usecs/op" => Ok(1e3 * us_per_operation(&said.stdout)?),
-        Some(("rounds", rounds)) => {
-            let rounds: f64 = rounds.parse().map_err(|_| format!("`{rounds}` rounds"))?;
-            let seconds = total_time(&said.stdout)?;
-            Ok(rounds * SENDERS * RECEIVERS * MESSAGE_BYTES as f64 / seconds)
-        }
-        Some(("memcpy", function)) => copied(&said.stdout, function),
-        _ => Err(format!("perf bench reports no `{what}`")),
+    match what.strip_prefix("memcpy ") {
+        Some(function) => copied(&said.stdout, function),
+        None => line(said, what),
     }
 }
 
@@ -222,20 +178,6 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 fn before(text: &str, unit: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.trim_end().strip_suffix(unit))?;
     line.trim().parse().ok()
-}
-
-fn us_per_operation(text: &str) -> Result<f64, String> {
-    before(text, " usecs/op").ok_or_else(|| "no line ends in usecs/op".to_owned())
-}
-
-/// `Total time: 1.234 [sec]` of a group of 40 processes.
-fn total_time(text: &str) -> Result<f64, String> {
-    if !text.contains("# 1 groups == 40 processes run") {
-        return Err("one group of 40 processes was not run".to_owned());
-    }
-    let line = text.lines().find_map(|line| line.trim().strip_prefix("Total time:"));
-    line.and_then(|line| line.strip_suffix("[sec]")?.trim().parse().ok())
-        .ok_or_else(|| "no line with the total time".to_owned())
 }
 
 /// Bytes read and written a second by a function of `mem memcpy`, or by the best of them.

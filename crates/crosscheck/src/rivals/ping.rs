@@ -1,19 +1,16 @@
 //! `ping` (iputils): ICMP echoes.
 
-use super::loopback::{ADDRESS, Ends, ours};
-use crate::sides::{case, words};
-use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
-use bench::experiment::Skip;
+use super::loopback::{Ends, near_end};
+use crate::table::{Entry, TIME};
+use crate::{Conditions, Goal, Output, Pairing, Rival, Statistic};
+use bench::experiment::{Preset, Skip};
 use host::net::Echoes;
-use record::unit::Unit;
 
 pub static RIVAL: Rival = Rival::new("ping", &["ping"], pairings, parse)
     .about("ICMP echoes (iputils)")
     .package("iputils-ping")
     .version(&["-V"], version);
 
-/// Bytes of payload.
-const PAYLOAD_BYTES: u64 = 56;
 /// Echoes a second of `-A` on loopback; a count, because ping says a line of each.
 const ECHOES_PER_S: f64 = 20_000.0;
 /// Echoes that only warm up, as plumb's.
@@ -33,13 +30,30 @@ fn version(said: &Output) -> Option<String> {
     (!version.is_empty()).then(|| version.to_owned())
 }
 
+const TABLE: [Entry; 1] = [near_end("ping", "net.ping")
+    .named("adaptive", Preset::Rehearsal)
+    .asked("-A -n -c {count} -w 20 -s 56 127.0.0.1", "ip=v4 message=56 arrivals=saturated")
+    .beside(&[TIME
+        .metric("kernel_round_trip")
+        .in_case("arrivals=saturated", MEAN)
+        .taken(Statistic::MeanOfAll)
+        .goal(Goal::AtMost)
+        .differs(DIFFERENCE)])];
+
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let payload = PAYLOAD_BYTES.to_string();
-    let set = format!("ip=v4 message={payload} arrivals=saturated");
     let count = (conditions.seconds * ECHOES_PER_S) as u64;
-    let args = format!("-A -n -c {count} -w 20 -s {payload} {ADDRESS}");
+    let places = vec![("count", count.to_string())];
+    let ends = Ends::one_cpu(conditions);
+    let pairing = |entry: &Entry| {
+        ends.place(entry.pairing(conditions, &places)).unless(refused(conditions))
+    };
+    TABLE.iter().map(pairing).collect()
+}
+
+/// Why echoes cannot be sent, or are not answered.
+fn refused(conditions: &Conditions) -> Option<Skip> {
     let net = &conditions.host.net;
-    let skip = match (net.echoes, net.ignores_echoes[0]) {
+    match (net.echoes, net.ignores_echoes[0]) {
         // For others it leaves 2 ms between echoes, older ones 200 ms.
         _ if !conditions.is_root => {
             Some(Skip::because("ping sends echoes without pause for root alone").needs("root"))
@@ -53,16 +67,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
                 .needs("`sysctl net.ipv4.icmp_echo_ignore_all=0`"),
         ),
         _ => None,
-    };
-    let row = Row {
-        case: case("arrivals=saturated"),
-        statistic: Statistic::MeanOfAll,
-        goal: Goal::AtMost,
-        ..Row::new("kernel_round_trip", Unit::Ns, MEAN, DIFFERENCE)
-    };
-    let theirs = Theirs { args: words(&args), ..conditions.theirs("ping", &[]).within(30) };
-    let ours = ours(conditions, "net.ping", &Ends::one_cpu(conditions), &set);
-    vec![Pairing::new("adaptive", ours, theirs, [row]).unless(skip)]
+    }
 }
 
 /// The mean of the times of its lines, in ns: its own is cut to whole µs.

@@ -1,27 +1,62 @@
 //! `sockperf ping-pong`: round trips of messages by TCP and UDP.
 
-use super::loopback::{ADDRESS, Ends, MESSAGE_BYTES, echoes, theirs};
-use crate::sides::case;
-use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
-use record::unit::Unit;
+use super::loopback::{Ends, near_end};
+use crate::read::line;
+use crate::table::{Entry, Figure, TIME};
+use crate::{Conditions, Goal, Output, Pairing, Rival, Statistic};
+use bench::experiment::Preset::{Rehearsal, Standard};
 
-pub static RIVAL: Rival = Rival::new("sockperf", &["sockperf"], pairings, parse)
+pub static RIVAL: Rival = Rival::new("sockperf", &["sockperf"], pairings, line)
     .about("round trips of messages by TCP and UDP")
     .package("sockperf")
     .version(&["--version"], version)
     // Whole round trips.
     .oldest("3.6");
 
-/// The value that is read, as it is printed.
-const MEDIAN: &str = "percentile 50.000";
+/// Half of the messages had a shorter whole round trip, and none was lost.
+const MEDIAN: &str = "sockperf: Summary: Round trip is {n} usec
+\
+    sockperf: # dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0
+\
+    sockperf: ---> percentile 50.000 = {x*1e3}";
 const DIFFERENCE: &str = "Both are medians of whole round trips. For each message, each end of \
     sockperf reads the processor's counter, fills in and checks a header, and searches a table of \
     its sockets; plumb checks the answer and reads the counter once a turn. sockperf runs one \
     process for one second and omits 0.4 s; plumb runs six rounds in separate processes.";
 
+const ROUND_TRIP: Figure = TIME
+    .metric("round_trip")
+    .keyed(1)
+    .read(MEDIAN)
+    .taken(Statistic::MedianOfAll)
+    .goal(Goal::AtMost)
+    .differs(DIFFERENCE);
+
+const TCP: Entry = Entry {
+    server: "sockperf server --tcp -i 127.0.0.1 -p {port}",
+    figures: &[ROUND_TRIP],
+    ..near_end("sockperf", "net.rtt").asked(
+        "ping-pong --tcp -i 127.0.0.1 -p {port} -m 64 -t {seconds} --full-rtt",
+        "protocol=tcp message=64 ends={ends} connections=1 receiver=blocking arrivals=saturated \
+         exchange=echo",
+    )
+};
+
+const UDP: Entry = Entry {
+    server: "sockperf server -i 127.0.0.1 -p {port}",
+    ..TCP.asked(
+        "ping-pong -i 127.0.0.1 -p {port} -m 64 -t {seconds} --full-rtt",
+        "protocol=udp message=64 ends={ends} connections=1 receiver=blocking arrivals=saturated \
+         exchange=echo",
+    )
+};
+
 /// What is exchanged, and whether the ends share a CPU.
-const EXCHANGES: [(&str, &str, bool); 3] =
-    [("tcp-one-cpu", "tcp", true), ("udp-one-cpu", "udp", true), ("tcp-two-cpus", "tcp", false)];
+const TABLE: [(Entry, bool); 3] = [
+    (TCP.named("tcp-one-cpu", Rehearsal), true),
+    (UDP.named("udp-one-cpu", Standard), true),
+    (TCP.named("tcp-two-cpus", Standard), false),
+];
 
 fn version(said: &Output) -> Option<String> {
     let first = said.stdout.lines().find(|line| !line.trim().is_empty())?;
@@ -30,53 +65,17 @@ fn version(said: &Output) -> Option<String> {
 }
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let chosen = if conditions.is_whole() { EXCHANGES.len() } else { 1 };
-    let numbered = EXCHANGES[..chosen].iter().zip(conditions.ports);
-    numbered.map(|(exchange, port)| pairing(conditions, *exchange, port)).collect()
-}
-
-fn pairing(
-    conditions: &Conditions,
-    (name, protocol, on_one_cpu): (&str, &str, bool),
-    port: u16,
-) -> Pairing {
-    let (ends, skip) = Ends::chosen(conditions, on_one_cpu);
-    let tcp = if protocol == "tcp" { "--tcp" } else { "" };
-    let seconds = conditions.whole_seconds();
-    let at = format!("{tcp} -i {ADDRESS} -p {port}");
-    let args = format!("ping-pong {at} -m {MESSAGE_BYTES} -t {seconds} --full-rtt");
-    let row = Row {
-        case: case(&format!("protocol={protocol}")),
-        statistic: Statistic::MedianOfAll,
-        goal: Goal::AtMost,
-        ..Row::new("round_trip", Unit::Ns, MEDIAN, DIFFERENCE)
+    let pairing = |((entry, on_one_cpu), port): (&(Entry, bool), u16)| {
+        let (ends, skip) = Ends::chosen(conditions, *on_one_cpu);
+        let places = vec![
+            ("port", port.to_string()),
+            ("seconds", conditions.whole_seconds().to_string()),
+            ("ends", ends.symbol.to_owned()),
+        ];
+        ends.place(entry.pairing(conditions, &places)).unless(skip)
     };
-    let theirs = theirs("sockperf", &ends, port, &args, &format!("server {at}"));
-    Pairing::new(name, echoes(conditions, &ends, protocol), theirs, [row]).unless(skip)
-}
-
-/// A whole round trip, in ns.
-fn parse(said: &Output, what: &str) -> Result<f64, String> {
-    let text = &said.stdout;
-    if what != MEDIAN {
-        return Err("no such value is read".to_owned());
-    }
-    if !text.contains("Summary: Round trip is ") {
-        return Err("it does not report whole round trips".to_owned());
-    }
-    if !text
-        .contains("# dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0")
-    {
-        return Err("messages were lost, or it does not report losses".to_owned());
-    }
-    let value = text.lines().find_map(|line| {
-        let (_, rest) = line.split_once(what)?;
-        rest.trim_start().strip_prefix('=')?.trim().parse::<f64>().ok()
-    });
-    match value {
-        Some(us) => Ok(1e3 * us),
-        None => Err(format!("no {what} in what it said")),
-    }
+    let offered = TABLE.iter().zip(conditions.ports);
+    offered.filter(|((entry, _), _)| entry.is_offered(conditions)).map(pairing).collect()
 }
 
 #[cfg(test)]
@@ -105,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_an_error() {
         let whole = text(&RIVAL, "3.7-tcp.txt");
-        refuses(&RIVAL, "percentile 99.000", &[&whole]);
+        refuses(&RIVAL, &MEDIAN.replace("50.000", "49.000"), &[&whole]);
         let broken = [
             "",
             // Half of a round trip.

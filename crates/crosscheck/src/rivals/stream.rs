@@ -9,19 +9,19 @@ pub static RIVAL: Rival =
     Rival::new("stream", &["stream_c.exe", "stream_c", "stream.exe", "stream"], pairings, parse)
         .about("copy, scale, add and triad of main memory, as its own binary was compiled")
         // It takes none and ignores them.
-        .version(&[], |said| Facts::of_file(&said.answer).map(|facts| facts.told()));
+        .version(&[], |said| Facts::of_file(&said.answer).map(|facts| facts.version()));
 
 /// Arrays of a thread below this are not compared: plumb takes no less in main memory.
 const THREAD_LEAST: u64 = 1 << 20;
 
-/// By how many bytes the arrays may be less than all memory of the binary that begins as zeros.
+/// The arrays may be so many bytes less than all memory of the binary that begins as zeros.
 const OTHER_MOST: u64 = 1 << 16;
 
 /// What a binary was compiled with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Facts {
     version: String,
-    /// Of the three arrays together.
+    /// The bytes of the three arrays together.
     bytes: u64,
     has_openmp: bool,
 }
@@ -39,8 +39,8 @@ impl Facts {
         })
     }
 
-    /// As the rival's version, from which [`Facts::heard`] has them again.
-    fn told(&self) -> String {
+    /// The facts as the rival's version, which [`Facts::from_version`] reads again.
+    fn version(&self) -> String {
         let openmp = match self.has_openmp {
             true => "with OpenMP",
             false => "without OpenMP",
@@ -48,7 +48,7 @@ impl Facts {
         format!("{}, {} B of arrays, {openmp}", self.version, self.bytes)
     }
 
-    fn heard(version: &str) -> Option<Facts> {
+    fn from_version(version: &str) -> Option<Facts> {
         let (number, rest) = version.split_once(", ")?;
         let (bytes, openmp) = rest.split_once(" B of arrays, ")?;
         Some(Facts {
@@ -65,7 +65,7 @@ const THREADS: &str = "Number of Threads requested";
 
 /// A run's description of itself.
 struct Ran {
-    /// Of the three arrays together.
+    /// The bytes of the three arrays together.
     bytes: u64,
     threads: u64,
 }
@@ -100,7 +100,7 @@ const DIFFERENCE: &str = "STREAM's best pass over static arrays (on base pages u
                           is no goal: compile STREAM with larger arrays)";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let facts = Facts::heard(&conditions.version);
+    let facts = Facts::from_version(&conditions.version);
     // All threads: the most telling, and what a binary without OpenMP cannot.
     let with_openmp = facts.as_ref().is_some_and(|facts| facts.has_openmp);
     let mut cpus = match with_openmp {
@@ -221,7 +221,7 @@ mod tests {
             |text: &str| (RIVAL.version)(&Output { answer: text.to_owned(), ..Output::default() });
         let [two, single] = files();
         for (text, bytes, has_openmp) in [(two, 96_000_288, true), (single, 2_400_160, false)] {
-            let told = Facts::heard(&version(&text).expect("a version"));
+            let told = Facts::from_version(&version(&text).expect("a version"));
             assert_eq!(told, Some(Facts { version: "5.10".to_owned(), bytes, has_openmp }));
         }
         let other = format!("{ZEROED}4096\nVersion: ImageMagick 6.9");
@@ -256,7 +256,7 @@ mod tests {
         for conditions in everywhere() {
             for (file, bytes) in files().iter().zip([96_000_288, 2_400_160]) {
                 let conditions = Conditions {
-                    version: Facts::of_file(file).expect("facts").told(),
+                    version: Facts::of_file(file).expect("facts").version(),
                     ..conditions.clone()
                 };
                 let pairings = (RIVAL.pairings)(&conditions);

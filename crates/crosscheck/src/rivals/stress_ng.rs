@@ -2,21 +2,18 @@
 //! operations over the whole real time, whatever they hold beside what their name says.
 
 use crate::ours::is_of;
-use crate::read::ZERO;
-use crate::sides::{case, case_of};
-use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
+use crate::read::{line, version_behind};
+use crate::table::{Entry, Figure, TIME, entry};
+use crate::{Conditions, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result};
-use bench::experiment::{Preset, Skip};
+use bench::experiment::Preset::{Rehearsal, Standard};
+use bench::experiment::Skip;
 use record::event::Samples;
-use record::unit::Unit;
 
-pub static RIVAL: Rival = Rival::new("stress-ng", &["stress-ng"], pairings, parse)
+pub static RIVAL: Rival = Rival::new("stress-ng", &["stress-ng"], pairings, line)
     .about("processes, threads, page faults and contexts, as its stressors make them")
     .package("stress-ng")
-    .version(&["--version"], |said| {
-        let rest = said.stdout.trim().strip_prefix("stress-ng, version ")?;
-        Some(rest.split_whitespace().next()?.to_owned())
-    })
+    .version(&["--version"], |said| version_behind(said, "stress-ng, version "))
     // The oldest whose outputs were read.
     .oldest("0.12");
 
@@ -69,73 +66,113 @@ const CONTEXT: &str = "stress-ng swaps three contexts within one thread with the
                        is the system call alone. Neither is a context switch of the kernel, which \
                        os.switch measures.";
 
+/// A stressor by itself; `{steady}` is how long plumb plays before, nothing in a rehearsal.
+const STRESSOR: Entry = Entry { budget_s: 8, ..entry("stress-ng", "") };
+
+/// `--fork` beside a child of ten calls.
+const PROCESS: Entry = Entry { experiment: "os.process", ..STRESSOR }.named("fork", Rehearsal).asked(
+    "--fork 1 --timeout {seconds}s --metrics",
+    "call=fork_calls resident=1MiB pages=base areas={areas} written={written}",
+);
+
+/// Real time of an operation.
+const REAL: Figure = TIME.metric("in_sequence").taken(Statistic::MeanOfRounds);
+
+const FORKED: Figure = REAL.in_case(
+    "call=fork_calls resident=1048576 pages=base",
+    "stress-ng: {..} fork {n} {n} {n} {n} {1e9/x} {n} {..}",
+);
+
+/// CPU time of a thread.
+const THREAD: Figure = TIME
+    .metric("create_join")
+    .keyed(3)
+    .read("stress-ng: {..} pthread {n} {n} {n} {n} {n} {1e9/x} {..}")
+    .taken(Statistic::Own("mean CPU time", |run, row| mean_cpu_time(&run.samples, row)));
+
+const PTHREADS: Entry = Entry { experiment: "os.thread", ..STRESSOR }
+    .named("pthread", Standard)
+    .asked(
+        "--pthread 1 --timeout {seconds}s --metrics --pthread-max {alive}",
+        "pair=same alive={alive} work=stress stack=bare count=none",
+    );
+
+const TABLE: [Entry; 8] = [
+    PROCESS.versions("", TEN_CALLS_SINCE).beside(&[FORKED.explained(OTHER_FORK)]),
+    PROCESS.versions(TEN_CALLS_SINCE, FEWER_CALLS_SINCE).beside(&[FORKED.differs(FORK)]),
+    PROCESS.versions(FEWER_CALLS_SINCE, "").beside(&[FORKED.explained(OTHER_FORK)]),
+    PROCESS
+        .named("vfork", Standard)
+        .asked(
+            "--vfork 1 --timeout {seconds}s --metrics",
+            "call=vfork resident=1MiB pages=base areas={areas} written={written} {steady}",
+        )
+        .beside(&[REAL
+            .in_case(
+                "call=vfork resident=1048576 pages=base",
+                "stress-ng: {..} vfork {n} {n} {n} {n} {1e9/x} {n} {..}",
+            )
+            .differs(VFORK)]),
+    PTHREADS.versions("", COPIED_LIST_SINCE).beside(&[THREAD.explained(OTHER_PTHREAD)]),
+    PTHREADS.versions(COPIED_LIST_SINCE, "").beside(&[THREAD.differs(PTHREAD)]),
+    // Its files are in memory, so that no journal is measured.
+    Entry { experiment: "memory.fault", ..STRESSOR }
+        .named("fault", Rehearsal)
+        .asked(
+            "--fault 1 --timeout {seconds}s --metrics --temp-path {dir}",
+            "fault=stress {steady}",
+        )
+        .beside(&[TIME
+            .keyed(1)
+            .read("stress-ng: {..} fault {x} nanosecs per page fault {..}")
+            .taken(Statistic::MeanOfAll)
+            .differs(FAULT)]),
+    // Contexts of the C library.
+    Entry { experiment: "os.signal", ..STRESSOR }
+        .named("context", Standard)
+        .asked("--context 1 --timeout {seconds}s --metrics", "operation=mask")
+        .beside(&[TIME
+            .keyed(1)
+            .read("stress-ng: {..} context {1e9/x} swapcontext calls per sec {..}")
+            .taken(Statistic::MeanOfAll)
+            .explained(CONTEXT)]),
+];
+
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let mut all = vec![process(conditions, "fork"), fault(conditions)];
-    if conditions.is_whole() {
-        all.insert(1, process(conditions, "vfork"));
-        all.insert(2, pthread(conditions));
-        all.push(context(conditions));
-    }
-    all
+    let dir = conditions.in_memory.as_ref().or(conditions.files.as_ref());
+    let steady = conditions.rehearsed(String::new(), format!("steady={STEADY}"));
+    let places = vec![
+        ("seconds", conditions.whole_seconds().to_string()),
+        ("steady", steady),
+        ("areas", AREAS.to_owned()),
+        ("written", WRITTEN.to_owned()),
+        ("alive", ALIVE.to_string()),
+        ("dir", dir.map(|dir| dir.display().to_string()).unwrap_or_default()),
+    ];
+    let pairing = |entry: &Entry| {
+        let mut pairing = entry.pairing(conditions, &places);
+        if entry.name == "fault" {
+            pairing.ours.dir = dir.cloned();
+        }
+        let lacks_dir = (entry.name == "fault" && dir.is_none()).then(|| {
+            Skip::because("its files need a directory, and none is writable")
+                .needs("--dir with a directory that can be written")
+        });
+        pairing.unless(without_times(conditions, entry).or(lacks_dir))
+    };
+    TABLE.iter().filter(|entry| entry.is_offered(conditions)).map(pairing).collect()
 }
 
-/// A stressor by itself on the first CPU; a rehearsal leaves out how long plumb plays before.
-fn beside(
-    conditions: &Conditions,
-    stressor: &str,
-    experiment: &'static str,
-    set: &str,
-    row: Row,
-) -> Pairing {
-    let mut ours = conditions.ours(experiment, set).within(8);
-    if conditions.preset == Preset::Rehearsal {
-        ours.set = set.replace(&format!(" steady={STEADY}"), "");
-    }
-    let time = format!("{}s", conditions.whole_seconds());
-    let words = [&format!("--{stressor}"), "1", "--timeout", &time, "--metrics"];
-    Pairing::new(stressor, ours, conditions.theirs("stress-ng", &words), [row])
-}
-
-/// `--fork` and `--vfork`.
-fn process(conditions: &Conditions, stressor: &str) -> Pairing {
-    let is_fork = stressor == "fork";
-    let makes_ten_calls =
-        conditions.has_version(TEN_CALLS_SINCE) && !conditions.has_version(FEWER_CALLS_SINCE);
-    let (call, goal, difference) = match (is_fork, makes_ten_calls) {
-        (false, _) => ("vfork", Goal::Agree, VFORK),
-        (true, true) => ("fork_calls", Goal::Agree, FORK),
-        (true, false) => ("fork_calls", Goal::Explained, OTHER_FORK),
-    };
-    let row = Row {
-        case: case(&format!("call={call} resident=1048576 pages=base")),
-        statistic: Statistic::MeanOfRounds,
-        goal,
-        ..Row::new("in_sequence", Unit::Ns, format!("{stressor} real"), difference)
-    };
-    let mut set = format!("call={call} resident=1MiB pages=base areas={AREAS} written={WRITTEN}");
-    if !is_fork {
-        set += &format!(" steady={STEADY}");
-    }
-    beside(conditions, stressor, "os.process", &set, row)
-}
-
-/// `--pthread`: threads of many calls, a thousand at once.
-fn pthread(conditions: &Conditions) -> Pairing {
-    let (goal, difference) = match conditions.has_version(COPIED_LIST_SINCE) {
-        true => (Goal::Agree, PTHREAD),
-        false => (Goal::Explained, OTHER_PTHREAD),
-    };
-    let alive = ALIVE.to_string();
-    let set = format!("pair=same alive={alive} work=stress stack=bare count=none");
-    let row = Row {
-        case: case_of(&set, 3),
-        statistic: Statistic::Own("mean CPU time", |run, row| mean_cpu_time(&run.samples, row)),
-        goal,
-        ..Row::new("create_join", Unit::Ns, "pthread cpu", difference)
-    };
-    let mut pairing = beside(conditions, "pthread", "os.thread", &set, row);
-    pairing.theirs.args.extend(["--pthread-max", alive.as_str()].map(str::to_owned));
-    pairing
+/// Why there is no comparison if this version reports no time of the operation.
+fn without_times(conditions: &Conditions, entry: &Entry) -> Option<Skip> {
+    let has_times_since = ["fault", "context"].contains(&entry.name);
+    (has_times_since && !conditions.has_version(TIMES_SINCE)).then(|| {
+        Skip::because(format!(
+            "stress-ng {} reports how many turns its {} stressor made, but not how long one takes",
+            conditions.version, entry.name
+        ))
+        .needs(format!("stress-ng {TIMES_SINCE} or later"))
+    })
 }
 
 /// The mean over rounds of the CPU time that a crowd took for each of its threads.
@@ -147,119 +184,6 @@ fn mean_cpu_time(samples: &[Samples], row: &Row) -> Result<f64> {
         of_row.map(|samples| samples.quantities.get("cpu_time_per_thread_ns").copied()).collect();
     let times = times.filter(|times| !times.is_empty()).context("no CPU time was recorded")?;
     Ok(times.iter().sum::<f64>() / times.len() as f64)
-}
-
-/// `--fault`, its files in memory, so that no journal is measured.
-fn fault(conditions: &Conditions) -> Pairing {
-    let set = format!("fault=stress steady={STEADY}");
-    let row = Row {
-        case: case_of(&set, 1),
-        statistic: Statistic::MeanOfAll,
-        ..Row::new("latency", Unit::Ns, "fault ns", FAULT)
-    };
-    let mut pairing = beside(conditions, "fault", "memory.fault", &set, row);
-    match conditions.in_memory.as_ref().or(conditions.files.as_ref()) {
-        Some(dir) => {
-            let words = ["--temp-path".to_owned(), dir.display().to_string()];
-            pairing.theirs.args.extend(words);
-            pairing.ours.dir = Some(dir.clone());
-        }
-        None => {
-            let skip = Skip::because("its files need a directory, and none is writable");
-            pairing.skip = Some(skip.needs("--dir with a directory that can be written"));
-        }
-    }
-    since(conditions, &mut pairing);
-    pairing
-}
-
-/// `--context`: contexts of the C library.
-fn context(conditions: &Conditions) -> Pairing {
-    let set = "operation=mask";
-    let row = Row {
-        case: case(set),
-        statistic: Statistic::MeanOfAll,
-        goal: Goal::Explained,
-        ..Row::new("latency", Unit::Ns, "context each", CONTEXT)
-    };
-    let mut pairing = beside(conditions, "context", "os.signal", set, row);
-    since(conditions, &mut pairing);
-    pairing
-}
-
-/// Skips a pairing if this version reports no time of its operation.
-fn since(conditions: &Conditions, pairing: &mut Pairing) {
-    if !conditions.has_version(TIMES_SINCE) {
-        let reason = format!(
-            "stress-ng {} reports how many turns its {} stressor made, but not how long one takes",
-            conditions.version, pairing.name
-        );
-        let needed = format!("stress-ng {TIMES_SINCE} or later");
-        pairing.skip = Some(Skip::because(reason).needs(needed));
-    }
-}
-
-fn parse(said: &Output, what: &str) -> Result<f64, String> {
-    match what.split_once(' ') {
-        Some((stressor, "real")) => Ok(1e9 / rates(said, stressor)?.real),
-        Some((stressor, "cpu")) => Ok(1e9 / rates(said, stressor)?.cpu),
-        Some(("fault", "ns")) => told(said, "fault", "nanosecs per page fault"),
-        Some(("context", "each")) => Ok(1e9 / told(said, "context", "swapcontext calls per sec")?),
-        _ => Err(format!("stress-ng reports no `{what}`")),
-    }
-}
-
-/// Operations of a stressor a second.
-#[derive(Clone, Copy, Debug)]
-struct Rates {
-    /// Of real time.
-    real: f64,
-    /// Of user and system time together.
-    cpu: f64,
-}
-
-/// Lines about a stressor, behind their head `stress-ng: metrc: [123] fork`, which some versions
-/// write to standard output and others to standard error.
-fn lines<'said>(said: &'said Output, stressor: &'said str) -> impl Iterator<Item = &'said str> {
-    let all = said.stdout.lines().chain(said.stderr.lines());
-    all.filter_map(move |line| {
-        let (head, rest) = line.strip_prefix("stress-ng: ")?.split_once(']')?;
-        let is_metric = head.starts_with("metrc") || head.starts_with("info");
-        let rest = rest.trim_start().strip_prefix(stressor)?;
-        (is_metric && rest.starts_with(char::is_whitespace)).then_some(rest)
-    })
-}
-
-/// The line of counts: operations, real, user and system time in s, and the two rates, which have
-/// more digits than the times.
-fn rates(said: &Output, stressor: &str) -> Result<Rates, String> {
-    let numbers = lines(said, stressor).find_map(|line| {
-        let words = line.split_whitespace().take(6);
-        let numbers: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
-        numbers.filter(|numbers| numbers.len() == 6)
-    });
-    let numbers = numbers.ok_or_else(|| format!("no line of counts of `{stressor}`"))?;
-    let [operations, .., real, cpu] = numbers.as_slice() else {
-        return Err(format!("the line of counts of `{stressor}` is too short"));
-    };
-    match *operations > 0.0 && *real > 0.0 && *cpu > 0.0 {
-        true => Ok(Rates { real: *real, cpu: *cpu }),
-        false => Err(ZERO.to_owned()),
-    }
-}
-
-/// A figure of a stressor's own, by what is written behind it.
-fn told(said: &Output, stressor: &str, name: &str) -> Result<f64, String> {
-    let found = lines(said, stressor).find_map(|line| {
-        let (number, rest) = line.trim_start().split_once(' ')?;
-        let is_named = rest == name || rest.starts_with(&format!("{name} ("));
-        is_named.then(|| number.parse::<f64>().ok()).flatten()
-    });
-    match found {
-        Some(0.0) => Err(ZERO.to_owned()),
-        Some(value) if value > 0.0 => Ok(value),
-        _ => Err(format!("no result for `{name}`")),
-    }
 }
 
 #[cfg(test)]

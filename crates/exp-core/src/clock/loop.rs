@@ -42,7 +42,6 @@ use metal::kernel::{LOOP_UNROLLING, loop_empty, loop_unrolled, loop_volatile};
 
 bench::experiment!(Loop);
 
-/// A loop.
 pub struct Row {
     body: LoopBody,
     /// Bodies to a taken branch, and what an iteration is.

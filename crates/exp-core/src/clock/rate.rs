@@ -202,7 +202,7 @@ impl Anchor {
 struct Block {
     end: Anchor,
     counter_hz: f64,
-    /// Of the looks in which the chains agreed; none where others used the CPU all the time.
+    /// The rate in the looks in which the chains agreed; none where others used the CPU all the time.
     core_hz: Option<f64>,
     /// Share of the looks at the core clock in which the chains disagreed.
     disagreed: f64,

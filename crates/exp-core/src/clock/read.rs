@@ -50,6 +50,8 @@
 //! [instlatx64] (rdtsc, lfence), [uarch-bench] (rdtscp on Zen 3), [applecpu] (Arm), each figure named
 //! in the tables of cpu.instruction.
 
+mod timed;
+
 use bench::prelude::*;
 use host::{Arch, Core};
 use laws::cpu::{CounterRead, core, counter_clock, counter_read};
@@ -62,6 +64,7 @@ use metal::kernel::{ClockRead, clock_read};
 use record::event::Range;
 use std::hint::black_box;
 use std::time::Instant;
+use timed::between;
 
 bench::experiment!(ReadClock);
 
@@ -236,12 +239,12 @@ fn of_zen(site: &Site, read: ClockRead, step: Law) -> Law {
     if let (true, Ok(counter)) = (has_next, counter_clock(site)) {
         let tick_ns = 1e9 / counter.range.likely;
         return step
-            .at(range(0.98 * tick_ns, tick_ns, 1.02 * ZEN_STEP_NS))
+            .with_range(range(0.98 * tick_ns, tick_ns, 1.02 * ZEN_STEP_NS))
             .and("a read within the same step of the counter gives one tick more");
     }
     let whole = |ns: f64| (ns / ZEN_STEP_NS).floor().max(1.0) * ZEN_STEP_NS;
     let Range { low, likely, high } = step.range;
-    step.at(range(0.98 * whole(low), whole(likely), 1.02 * whole(high)))
+    step.with_range(range(0.98 * whole(low), whole(likely), 1.02 * whole(high)))
         .and("Zen's counter goes on in steps of 10 ns")
 }
 
@@ -268,7 +271,7 @@ fn of_ticks(site: &Site, read: ClockRead, step: Law) -> Law {
         let down = |ns: f64| whole(ns).floor().max(1.0);
         (down(low), down(likely), whole(high).ceil())
     };
-    step.at(range(low, likely, high))
+    step.with_range(range(low, likely, high))
         .and(format!("a step is whole ticks of {} (CNTFRQ_EL0)", render(tick_ns, Unit::Ns)))
 }
 
@@ -313,13 +316,6 @@ fn steps(read: ClockRead, bench: &Bench) -> Option<Vec<f64>> {
         })),
         ClockRead::Time => None,
     }
-}
-
-/// Two reads back to back.
-#[inline(always)]
-fn between(read: impl Fn() -> u64) -> u64 {
-    let start = read();
-    read().wrapping_sub(start)
 }
 
 /// The smallest non-zero step of at least `pairs` pairs of reads, several times over; `None` where

@@ -194,7 +194,7 @@ impl Experiment for Call {
     }
 
     fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
-        let Line { argument, frame } = Line::of(id)?;
+        let Line { argument, frame } = Line::from_id(id)?;
         if !cpu::knows_clock(facts) {
             return None;
         }
@@ -213,7 +213,7 @@ impl Experiment for Call {
 
     fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let mut lines: BTreeMap<CaseId, Vec<(f64, f64)>> = BTreeMap::new();
-        for (case, ns) in values.of(CARD.id, "call") {
+        for (case, ns) in values.figures(CARD.id, "call") {
             if let Some((line, arguments)) = on_line(case) {
                 lines.entry(line).or_default().push((arguments as f64, ns));
             }
@@ -235,7 +235,7 @@ const ONE_ARGUMENT: Called =
 
 /// The line that a case is a point of, and its arguments.
 fn on_line(id: &CaseId) -> Option<(CaseId, u64)> {
-    let Called { way, argument, frame, arguments } = Called::of(id)?;
+    let Called { way, argument, frame, arguments } = Called::from_id(id)?;
     let is_point = way == Way::Direct && LINE_ARGUMENTS.contains(&arguments);
     is_point.then(|| (Line { argument, frame }.id(), arguments))
 }

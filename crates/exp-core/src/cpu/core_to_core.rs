@@ -161,7 +161,7 @@ impl Experiment for CoreToCore {
         case.saturating_mul(cases).saturating_add(ROUND_OVERHEAD)
     };
 
-    /// Those of the distance classes; the matrix follows from the settings.
+    /// The cases of the distance classes; the matrix follows from the settings.
     fn cases(site: &Site, _: Preset) -> Vec<Handed> {
         let classes = pair::classes(site).into_iter().filter(|class| *class != Class::Same);
         classes
@@ -172,7 +172,7 @@ impl Experiment for CoreToCore {
     fn absent(site: &Site, case: &Handed, _: &Params) -> Option<Skip> {
         match case.pair? {
             Class::Same => Some(Skip::because("a CPU hands no cache line to itself")),
-            class => pair::of(site, class).err(),
+            class => pair::in_class(site, class).err(),
         }
     }
 
@@ -197,8 +197,8 @@ impl Experiment for CoreToCore {
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            if let Some(class) = Handed::of(&case.id).and_then(|handed| handed.pair) {
-                pair::place(case, pair::of(site, class)?);
+            if let Some(class) = Handed::from_id(&case.id).and_then(|handed| handed.pair) {
+                pair::place(case, pair::in_class(site, class)?);
             }
         }
         Ok(series)
@@ -239,7 +239,7 @@ impl Experiment for CoreToCore {
 fn distance(site: &Site, case: &Handed) -> Option<Option<Distance>> {
     let cpus = match case.pair {
         Some(Class::Same) => return None,
-        Some(class) => pair::of(site, class).ok()?.cpus,
+        Some(class) => pair::in_class(site, class).ok()?.cpus,
         None => case.cell()?,
     };
     Some(site.host.cpu.distance(cpus[0], cpus[1]))

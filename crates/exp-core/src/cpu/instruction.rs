@@ -113,7 +113,7 @@ impl Experiment for Instructions {
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("instruction.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
-        let cases = series.cases.iter().filter_map(|case| Instructed::of(&case.id));
+        let cases = series.cases.iter().filter_map(|case| Instructed::from_id(&case.id));
         windows_round_cost(site, cases.map(|case| case.instruction.row().defined.len()).sum())
     };
 

@@ -115,7 +115,7 @@ impl Experiment for Linpack {
     const HAZARDS: fn(&RoundOrder) -> Hazards =
         |_| Hazards { memory: Claim::OfCase, ..Hazards::NONE };
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
-        let cases = series.cases.iter().filter_map(|case| Solved::of(&case.id));
+        let cases = series.cases.iter().filter_map(|case| Solved::from_id(&case.id));
         let all_ns: f64 = cases.map(|solved| case_cost_ns(site, &solved)).sum();
         Duration::from_nanos(all_ns as u64) + Duration::from_millis(30)
     };
@@ -147,7 +147,7 @@ impl Experiment for Linpack {
                 Some(skip) => offer.skipped.push((solved.id(), skip)),
                 None => {
                     used_ns += cost_ns;
-                    offer.of(&CARD, "", Self::ORDER).cases.push(Case::new(solved.id()));
+                    offer.series_named(&CARD, "", Self::ORDER).cases.push(Case::new(solved.id()));
                     taken.push(solved);
                 }
             }
@@ -157,7 +157,7 @@ impl Experiment for Linpack {
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            let threads = Solved::of(&case.id).map_or(1, |solved| solved.threads.count(site));
+            let threads = Solved::from_id(&case.id).map_or(1, |solved| solved.threads.count(site));
             case.at.put("cpus", format_cpus(&thread_cpus(site, threads)));
         }
         Ok(series)

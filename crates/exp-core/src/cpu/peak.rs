@@ -107,8 +107,8 @@ static CARD: Card = Card {
     params: Peak::PARAMS,
     after: &["clock.rate"],
     views: &[
-        ViewCard::line("threads", "flop_rate").at("thread_count", Unit::Count).each(&["width"]),
-        ViewCard::line("threads", "rate").at("thread_count", Unit::Count).each(&["width"]),
+        ViewCard::line("threads", "flop_rate").positioned("thread_count", Unit::Count).each(&["width"]),
+        ViewCard::line("threads", "rate").positioned("thread_count", Unit::Count).each(&["width"]),
         ViewCard::bars("efficiency").each(&["threads"]),
     ],
     keys: &[
@@ -169,7 +169,7 @@ impl Experiment for PeakRate {
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            if let Some(peak) = Peak::of(&case.id) {
+            if let Some(peak) = Peak::from_id(&case.id) {
                 load::place(case, site, peak.arithmetic(), peak.threads);
             }
         }
@@ -217,7 +217,7 @@ impl Experiment for PeakRate {
 }
 
 fn round_cost(site: &Site, series: &Series) -> Duration {
-    let threads = |case: &Case| Peak::of(&case.id).map_or(1, |peak| peak.threads.count(site));
+    let threads = |case: &Case| Peak::from_id(&case.id).map_or(1, |peak| peak.threads.count(site));
     let whole = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let counts: Vec<usize> = series.cases.iter().map(threads).collect();
     let cases = counts.iter().map(|threads| {
@@ -233,10 +233,10 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
 /// Writes down what a crew reached, and the quantities that its bound rests on.
 fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Load) -> Result<()> {
     let operations = load::ops_per_cycle(case);
-    let shared = &load.had.shared;
+    let shared = &load.window.shared;
     let steady = shared.members.iter().map(|member| member.steady_rate).sum::<Option<f64>>();
     let steady = steady.filter(|_| !load.is_crowded);
-    let together = load.had.steady_rate().filter(|_| !load.is_crowded);
+    let together = load.window.steady_rate().filter(|_| !load.is_crowded);
     let note = (steady.is_some() && together.is_none()).then(|| {
         "the rate covers the whole window: not all threads had their CPUs all the time (a quota, \
          steal or other load)"

@@ -52,7 +52,7 @@ mod changes;
 use super::peak::load;
 use crate::add;
 use bench::prelude::*;
-use changes::{COLUMNS, Second, untold};
+use changes::{COLUMNS, Second, unknown_columns};
 use host::counters::Snapshot;
 use host::{Outside, Root};
 use laws::cpu::peak::{Arithmetic, Element, Op, Threads, Width, measured_peak, sustained_rate};
@@ -61,7 +61,7 @@ use std::time::Instant;
 
 bench::experiment!(Sustained);
 
-/// Of a block, warm-up (a tenth of the window) and the looks at the clock take their part.
+/// Warm-up (a tenth of the window) and the looks at the clock take their part of a block.
 const WINDOW_SHARE: f64 = 0.9;
 /// What a block takes beyond window and warm-up, in ns.
 const AROUND_NS: f64 = 8e6;
@@ -178,7 +178,7 @@ impl Experiment for Sustained {
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            let Some(lasting) = Lasting::of(&case.id) else { continue };
+            let Some(lasting) = Lasting::from_id(&case.id) else { continue };
             let arithmetic = arithmetic(site, &lasting)
                 .ok_or_else(|| Skip::because("this processor has no such arithmetic"))?;
             load::place(case, site, arithmetic, lasting.threads);
@@ -263,7 +263,7 @@ fn write(
         .into_iter()
         .map(|(note, times)| format!("in {times} of {} blocks: {note}", seconds.len()));
     samples.notes.extend(told);
-    samples.notes.extend(untold(seconds));
+    samples.notes.extend(unknown_columns(seconds));
     Ok(())
 }
 
@@ -279,9 +279,9 @@ fn arithmetic(site: &Site, load: &Lasting) -> Option<Arithmetic> {
 /// The arithmetic that a case was resolved to.
 fn resolved(case: &Case) -> Option<Arithmetic> {
     Some(Arithmetic {
-        op: Op::of(case.at.get("op"))?,
-        element: Lasting::of(&case.id)?.element,
-        width: Width::of(case.at.get("width"))?,
+        op: Op::from_value(case.at.get("op"))?,
+        element: Lasting::from_id(&case.id)?.element,
+        width: Width::from_value(case.at.get("width"))?,
     })
 }
 

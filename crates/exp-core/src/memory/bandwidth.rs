@@ -156,11 +156,11 @@ static CARD: Card = Card {
     after: &["clock.rate", "memory.latency"],
     views: &[
         ViewCard::line("threads", "bandwidth")
-            .at("thread_count", Unit::Count)
+            .positioned("thread_count", Unit::Count)
             .only(&[("level", &["DRAM"]), ("access", &["every"]), ("width", &["vector"])])
             .each(&["stores"]),
         ViewCard::line("level", "bandwidth")
-            .at("footprint_total", Unit::B)
+            .positioned("footprint_total", Unit::B)
             .only(&[("stores", &["regular"]), ("access", &["every"]), ("width", &["vector"])])
             .each(&["threads"])
             .log(),
@@ -191,7 +191,7 @@ impl Experiment for Bandwidth {
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
 
     fn cases(site: &Site, preset: Preset) -> Vec<Transfer> {
-        kernels::of(site, preset)
+        kernels::cases(site, preset)
     }
 
     fn complete(case: Transfer) -> Option<Transfer> {
@@ -220,8 +220,8 @@ impl Experiment for Bandwidth {
         let facts = Facts { site, known: Some(known) };
         let limit = series.setting("limit").unwrap_or(u64::MAX);
         for case in &mut series.cases {
-            let Some(of) = Transfer::of(&case.id) else { continue };
-            match sizes::of(facts, &of, limit) {
+            let Some(of) = Transfer::from_id(&case.id) else { continue };
+            match sizes::size_of_case(facts, &of, limit) {
                 Ok(sized) => sized.write(case, site, &of),
                 // All have one size, but for how it is divided.
                 Err(skip) if of.level == Level::FourTimes => return Err(skip),
@@ -309,8 +309,8 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
     let touch_ns = if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS };
     let limit = series.setting("limit").unwrap_or(u64::MAX);
     let (mut ns, mut largest, mut most_threads) = (WORKER_NS, 0, 1);
-    for of in series.cases.iter().filter_map(|case| Transfer::of(&case.id)) {
-        let Ok(sized) = sizes::of(Facts::prior(site), &of, limit) else { continue };
+    for of in series.cases.iter().filter_map(|case| Transfer::from_id(&case.id)) {
+        let Ok(sized) = sizes::size_of_case(Facts::prior(site), &of, limit) else { continue };
         let threads = sized.cpus.len();
         // Threads that write at the same time share the memory.
         let prepared = sized.footprint as f64 * PREPARE_NS * (1.0 + threads as f64 / 16.0);

@@ -109,13 +109,13 @@
 //! [linux] mm/memory.c, mm/filemap.c (filemap_map_pages, do_sync_mmap_readahead).
 
 mod major;
-mod minor;
+mod timed;
 mod predicted;
 
+use timed::minor;
 use bench::device;
 use bench::device::is_virtual;
 use bench::experiment::contract::Files;
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::prelude::*;
 use laws::memory::fault::Touch;
 
@@ -164,7 +164,6 @@ static CARD: Card = Card {
                 "fault=stress: time of unrecorded turns before the recorded ones, and least time \
                  of the recorded ones; 0: none before, and the case's own time";
         },
-        &[PLACEMENT_PARAM],
     ),
     after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
     views: &[ViewCard::bars("latency")],
@@ -177,7 +176,6 @@ bench::symbols! {
     pub enum Readahead { On = "on", Off = "off" }
 }
 bench::case! {
-    /// A fault.
     pub struct Faulted {
         /// what is touched for the first time: minor faults, and (page, random, window) major ones,
         /// of a file on a device
@@ -251,10 +249,10 @@ impl Experiment for Fault {
                 let steady_ns = setting("steady").filter(|ns| of.fault == Touch::Stress && *ns > 0);
                 let steady_ns = steady_ns.map(|ns| ("steady".to_owned(), Value::from(ns)));
                 case.at.extend(steady_ns);
-                offer.of(&CARD, "", Self::ORDER).cases.push(case);
+                offer.series_named(&CARD, "", Self::ORDER).cases.push(case);
                 continue;
             }
-            let series = offer.of(&CARD, MAJOR_SERIES, Self::ORDER);
+            let series = offer.series_named(&CARD, MAJOR_SERIES, Self::ORDER);
             series.cases.push(case);
             let window = setting("window").unwrap_or(MIB);
             let bytes = [("file", file_bytes(site, params)), ("window", window)];
@@ -283,7 +281,7 @@ impl Experiment for Fault {
     }
 
     fn law(facts: Facts, of: &Faulted, at: &Case, metric: &Metric) -> Option<Prediction> {
-        predicted::of(facts, of, at, &metric.name)
+        predicted::predict(facts, of, at, &metric.name)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -340,7 +338,7 @@ fn file_bytes(site: &Site, params: &Params) -> u64 {
 
 fn round_cost(site: &Site, series: &Series) -> Duration {
     let window = series.setting("window").unwrap_or(MIB) / MIB + 1;
-    let of = |case: &Case| match Faulted::of(&case.id) {
+    let of = |case: &Case| match Faulted::from_id(&case.id) {
         Some(Faulted { fault: Touch::Window, readahead: Some(Readahead::Off) }) => {
             window * ALONE_NS_PER_MIB
         }

@@ -314,7 +314,7 @@ impl Experiment for Latency {
 
     fn derivable(site: &Site, series: &[Series]) -> Vec<CaseId> {
         let cases = series.iter().flat_map(|series| &series.cases);
-        let points: Vec<Point> = cases.filter_map(|case| Point::of(&case.id)).collect();
+        let points: Vec<Point> = cases.filter_map(|case| Point::from_id(&case.id)).collect();
         derive::cases(site, &points)
     }
 

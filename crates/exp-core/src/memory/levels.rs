@@ -103,10 +103,8 @@ fn groups(site: &Site, at: usize, cpus: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// A footprint.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sized {
-    /// Bytes walked over.
     pub(super) bytes: u64,
     /// Distance of slots: a line, or 64 bytes where lines are shorter.
     pub(super) slot: u64,
@@ -124,7 +122,7 @@ impl Sized {
     }
 
     /// The footprint of a resolved case.
-    pub(super) fn of(case: &Case) -> Option<Sized> {
+    pub(super) fn from_case(case: &Case) -> Option<Sized> {
         let note = case.at.get("footprint_note").and_then(Value::text);
         Some(Sized {
             bytes: case.at.get("footprint")?.int()?,
@@ -262,7 +260,7 @@ mod tests {
         assert!(cut.bytes == 32 * MIB && cut.note.is_some());
         let mut case = Case::new(CaseId::new());
         cut.write(&mut case);
-        assert_eq!(Sized::of(&case), Some(cut));
+        assert_eq!(Sized::from_case(&case), Some(cut));
     }
 
     #[test]

@@ -70,7 +70,7 @@
 
 mod members;
 
-use super::had;
+use super::unless_without_room;
 use super::levels::{self, MOST};
 use bench::prelude::*;
 use host::cpu::Distance;
@@ -106,7 +106,6 @@ bench::case! {
 }
 
 impl Load {
-    /// The loaders' kernel.
     fn kernel(&self) -> Kernel {
         Transfer::widest(self.op, self.stores, Level::Memory, Threads::All).kernel()
     }
@@ -179,7 +178,7 @@ impl Experiment for Loaded {
         let most = levels::most(params);
         levels::footprint(Facts::prior(site), Level::Memory, most)?;
         let mut offer = Offer::default();
-        let series = offer.of(&CARD, Level::Memory.text(), Self::ORDER);
+        let series = offer.series_named(&CARD, Level::Memory.text(), Self::ORDER);
         series.settings = params.settings(&CARD);
         series.settings.put("most", most);
         let cpus = Value::Text(format_cpus(&loaders(site, with_sibling(series))?));
@@ -225,7 +224,7 @@ impl Experiment for Loaded {
         let cpus = parse_cpus(told.context("the series was not resolved")?);
         let kernel = Load::decode(first)?.kernel();
         let party = Party::new(first, &cpus, kernel, bench);
-        let Some(mut party) = had(party, series, bench)? else { return Ok(()) };
+        let Some(mut party) = unless_without_room(party, series, bench)? else { return Ok(()) };
         let case_ns = bench.order().case_ns as f64;
         bench.each_of::<Load>(series, |bench, case, of| {
             let share = of.load as f64 / 100.0;
@@ -256,7 +255,7 @@ impl Experiment for Loaded {
 
     fn derive(_: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         let idle =
-            values.of(ID, "latency").filter(|(id, ns)| id.int("load") == Some(0) && *ns > 0.0);
+            values.figures(ID, "latency").filter(|(id, ns)| id.int("load") == Some(0) && *ns > 0.0);
         // The footprint is not in the key: the ladder's nearest to its end stands for main memory.
         let reference = measured::level_ns(known, Level::Memory)
             .or_else(|| measured::walk_ns(known, levels::USUAL_MOST as f64).filter(|ns| *ns > 0.0));
@@ -276,7 +275,7 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
     let Ok(sized) = levels::footprint(facts, Level::Memory, most) else {
         return Duration::from_millis(30);
     };
-    let cases = series.cases.iter().filter_map(|case| Load::of(&case.id));
+    let cases = series.cases.iter().filter_map(|case| Load::from_id(&case.id));
     let mut kernels: Vec<Kernel> = Vec::new();
     for kernel in cases.map(|load| load.kernel()) {
         if !kernels.contains(&kernel) {

@@ -61,7 +61,7 @@
 //! mode); [lemire]; [intel-optimization] (fill buffers). Miss buffers of core designs were not
 //! looked up row by row. No report has it.
 
-use super::had;
+use super::unless_without_room;
 use super::levels::{self, MOST, Sized};
 use super::probe::MemoryProbe;
 use crate::add;
@@ -79,7 +79,6 @@ const ID: &str = "memory.mlp";
 const WARM_LOADS: u64 = 1 << 14;
 /// Parallelisms so near the largest are on the plateau.
 const PLATEAU: f64 = 0.95;
-/// Counts of standard.
 const SOME: [u64; 8] = [1, 2, 4, 8, 12, 16, 24, 32];
 /// Warm-up and core clock around the window of a case, in ns, beside the walk that warms.
 const AROUND_NS: f64 = 4e6;
@@ -167,10 +166,10 @@ impl Experiment for Mlp {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let sized = series.cases.first().and_then(Sized::of);
+        let sized = series.cases.first().and_then(Sized::from_case);
         let sized = sized.context("the series was not resolved")?;
         let placed = place_near(sized.bytes);
-        let Some(mut placed) = had(placed, series, bench)? else { return Ok(()) };
+        let Some(mut placed) = unless_without_room(placed, series, bench)? else { return Ok(()) };
         let node = placed.node;
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let mut chains = Chains::new(placed.mapping, footprint, slot, bench.order().seed)?;
@@ -190,7 +189,7 @@ impl Experiment for Mlp {
         let mut found = Vec::new();
         for series in series {
             let cases: Vec<Chased> =
-                series.cases.iter().filter_map(|case| Chased::of(&case.id)).collect();
+                series.cases.iter().filter_map(|case| Chased::from_id(&case.id)).collect();
             let (one, more): (Vec<_>, Vec<_>) = cases.iter().partition(|case| case.chains == 1);
             if one.is_empty() || more.is_empty() {
                 continue;
@@ -203,7 +202,7 @@ impl Experiment for Mlp {
 
     /// Miss buffers are the design's: nothing that was measured before adds to them.
     fn derived_law(facts: Facts, case: &CaseId, metric: &Metric) -> Option<Prediction> {
-        let level = Level::of(case.get("level")).filter(|_| facts.known.is_none())?;
+        let level = Level::from_value(case.get("level")).filter(|_| facts.known.is_none())?;
         let law = match (&*metric.name, case.int("chains")) {
             ("parallelism", Some(chains)) => mlp::parallelism(facts.site, level, chains),
             ("lines_in_flight", None) => mlp::lines_in_flight(facts.site, level),
@@ -214,8 +213,8 @@ impl Experiment for Mlp {
 
     fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let mut by_level: BTreeMap<Level, Vec<(u64, f64)>> = BTreeMap::new();
-        for (id, ns) in values.of(ID, "load_time").filter(|(_, ns)| *ns > 0.0) {
-            if let Some(Chased { level, chains }) = Chased::of(id) {
+        for (id, ns) in values.figures(ID, "load_time").filter(|(_, ns)| *ns > 0.0) {
+            if let Some(Chased { level, chains }) = Chased::from_id(id) {
                 by_level.entry(level).or_default().push((chains, ns));
             }
         }
@@ -239,7 +238,7 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
     let is_memory = series.name == Level::Memory.text();
     let (loads, load_ns) =
         if is_memory { (WARM_LOADS, 130.0) } else { (sized.bytes / sized.slot, 25.0) };
-    let cases = series.cases.iter().filter_map(|case| Chased::of(&case.id));
+    let cases = series.cases.iter().filter_map(|case| Chased::from_id(&case.id));
     let cases = cases.map(|of| {
         site.case_ns as f64 + AROUND_NS + loads as f64 * load_ns / of.chains.min(8) as f64
     });
@@ -249,7 +248,7 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
 /// The footprint that all cases of a series share.
 fn footprint(facts: Facts, series: &Series) -> Result<Sized, Skip> {
     let most = series.setting("most").unwrap_or(u64::MAX);
-    let level = Level::of(Some(&Value::from(series.name.as_str())));
+    let level = Level::from_value(Some(&Value::from(series.name.as_str())));
     let nothing = || Skip::because(format!("unknown level {}", series.name));
     levels::footprint(facts, level.ok_or_else(nothing)?, most)
 }

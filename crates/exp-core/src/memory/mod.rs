@@ -29,14 +29,18 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`locked`], for a value without other owners.
+/// Does what [`locked`] does, for a value without other owners.
 fn unlocked<T>(of: Mutex<T>) -> T {
     of.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What was made; nothing where there is no room for it, and the series is given up for that
 /// reason.
-fn had<T>(made: Result<T>, series: &Series, bench: &mut Bench) -> Result<Option<T>> {
+fn unless_without_room<T>(
+    made: Result<T>,
+    series: &Series,
+    bench: &mut Bench,
+) -> Result<Option<T>> {
     match made {
         Err(error) if is_without_room(&error) => {
             bench.give_up(series, &error);

@@ -247,7 +247,7 @@ impl Experiment for Numa {
         // A node's memory is placed once a round, and what happens to it stays in its column.
         pairs.order_by_key(|pair| pair.memory_node);
         for pair in pairs {
-            let series = offer.of(&CARD, &format!("memory-{}", pair.memory_node), Self::ORDER);
+            let series = offer.series_named(&CARD, &format!("memory-{}", pair.memory_node), Self::ORDER);
             series.settings = sizes.settings();
             series.cases.push(Case::new(pair.id()));
         }
@@ -256,7 +256,7 @@ impl Experiment for Numa {
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            if let Some(pair) = Pair::of(&case.id) {
+            if let Some(pair) = Pair::from_id(&case.id) {
                 node_pairs::place(site, case, &pair);
             }
         }
@@ -282,13 +282,13 @@ impl Experiment for Numa {
     /// The pairs whose row's local pair is measured too.
     fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
         let cases = series.iter().flat_map(|series| &series.cases);
-        let pairs: Vec<Pair> = cases.filter_map(|case| Pair::of(&case.id)).collect();
+        let pairs: Vec<Pair> = cases.filter_map(|case| Pair::from_id(&case.id)).collect();
         let remote = pairs.iter().filter(|pair| !pair.is_local());
         remote.filter(|pair| pairs.contains(&pair.local())).map(Pair::id).collect()
     }
 
     fn derived_law(facts: Facts, case: &CaseId, metric: &Metric) -> Option<Prediction> {
-        let pair = Pair::of(case).filter(|pair| facts.known.is_none() && !pair.is_local())?;
+        let pair = Pair::from_id(case).filter(|pair| facts.known.is_none() && !pair.is_local())?;
         let (cpu_node, memory_node) = pair.nodes();
         let ratio = match &*metric.name {
             "bandwidth_ratio" => numa::bandwidth_ratio,
@@ -301,8 +301,8 @@ impl Experiment for Numa {
     fn derive(site: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let mut found = Vec::new();
         for (metric, ratio) in RATIOS {
-            for (case, value) in values.of(ID, metric) {
-                let pair = Pair::of(case).filter(|pair| !pair.is_local());
+            for (case, value) in values.figures(ID, metric) {
+                let pair = Pair::from_id(case).filter(|pair| !pair.is_local());
                 let Some((pair, own)) = pair.and_then(|pair| {
                     let own = values.get(ID, &pair.local().id(), metric)?;
                     Some((pair, own))
@@ -330,11 +330,11 @@ fn distances(site: &Site, pair: &Pair) -> impl Iterator<Item = (String, Value)> 
 
 /// [`workers`] of a case.
 fn workers_of(site: &Site, id: &CaseId) -> (usize, usize) {
-    Pair::of(id).map_or((0, 0), |pair| workers(site, &pair))
+    Pair::from_id(id).map_or((0, 0), |pair| workers(site, &pair))
 }
 
 fn round_cost(site: &Site, series: &Series) -> Duration {
-    let Some(sizes) = Sizes::of(series) else { return PER_ROUND };
+    let Some(sizes) = Sizes::from_series(series) else { return PER_ROUND };
     let window = Duration::from_nanos((1.1 * round::window_ns(site.case_ns, false)) as u64);
     let (mut cost, mut most) = (PER_ROUND, 1);
     for case in &series.cases {

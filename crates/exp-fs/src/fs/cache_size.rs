@@ -55,10 +55,8 @@
 //!   (see `file`).
 //! - `time`: time limit of a sweep. Bisections and sizes that do not fit are not planned. A sweep
 //!   that takes four times as long ends with the sizes it has.
-//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
-//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
-//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
-//!   count as `other`.
+//! - The scheduler places the threads that wait for the device on the CPUs of the run, which a
+//!   case's `cpus` names; migrations are expected.
 //!
 //! ## Reading the result
 //! `latency_per_block` and `bandwidth` over the size show a step where the file no longer fits.
@@ -209,13 +207,12 @@ static CARD: Card = Card {
             "time": Domain::ns(100_000_000, 86_400_000_000_000), ["6s", "6s", "240s"] =>
                 "time limit of a sweep";
         },
-        &[PLACEMENT_PARAM],
     ],
     after: &["os.syscall", "memory.bandwidth", "fs.read"],
     repeat: Repeat::Sweep,
     needs: &[Need::Directory],
     views: &[ViewCard::line("size", "latency_per_block")
-        .at("file", Unit::B)
+        .positioned("file", Unit::B)
         .beside(&["residency", "missed"])
         .marks(&["knee"])
         .log_y()],
@@ -272,7 +269,7 @@ impl Experiment for CacheSize {
 
     fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
         let of = |series: &Series| {
-            let mut cases = series.cases.iter().filter_map(|case| Swept::of(&case.id)).peekable();
+            let mut cases = series.cases.iter().filter_map(|case| Swept::from_id(&case.id)).peekable();
             let limit = cases.peek()?.limit;
             Some(limit.found(cases.map(|case| case.size)))
         };
@@ -285,7 +282,7 @@ impl Experiment for CacheSize {
         let stat = limits.memory_stat_file.as_ref().filter(|_| is_by_group && site.dir.is_some());
         let mut series = file::ground_facts(site, series);
         for case in &mut series.cases {
-            if Limit::of(case.id.get("limit")) == Some(Limit::Memory) {
+            if Limit::from_value(case.id.get("limit")) == Some(Limit::Memory) {
                 case.at.put_known("memory_stat", stat.map(|stat| format!("/{stat}")));
             }
         }
@@ -297,7 +294,7 @@ impl Experiment for CacheSize {
     }
 
     fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
-        derive::derived(facts, &Found::of(id)?, &metric.name)
+        derive::derived(facts, &Found::from_id(id)?, &metric.name)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

@@ -54,10 +54,8 @@
 //! - `competitors`: number of competitors. `auto`: 0, 1, 4, 9 processes and 0, 1, 3, 4, 7, 15
 //!   threads in standard, 0 and 4 processes in quick, in thorough all from 0 to 15 of both.
 //! - `window` (setting): shared time of a case.
-//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
-//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
-//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
-//!   count as `other`.
+//! - The scheduler places the threads that wait for the device on the CPUs of the run, which a
+//!   case's `cpus` names; migrations are expected.
 //!
 //! ## Reading the result
 //!
@@ -191,7 +189,6 @@ static CARD: Card = Card {
             "window": Domain::ns(1_000_000, 10_000_000_000), ["30ms", "50ms", "70ms"] =>
                 "time for which all readers of a case read together";
         },
-        &[PLACEMENT_PARAM],
     ],
     after: &["fs.read", "fs.io"],
     needs: &[Need::Directory],
@@ -298,7 +295,7 @@ impl Experiment for Contention {
     }
 
     fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
-        let Curve { readers: kind, size, pattern } = Curve::of(id)?;
+        let Curve { readers: kind, size, pattern } = Curve::from_id(id)?;
         let most = |competitors: u64| law::Readers { count: competitors + 1, pattern, size };
         let readers = most(kind.most());
         let name = metric.name.as_ref();
@@ -311,7 +308,7 @@ impl Experiment for Contention {
                 // The line goes to the most of standard, or to that of thorough.
                 let (short, long) = (law::slope(facts, readers), law::slope(facts, most(MOST)));
                 let (of, to) = (short.range, long.range);
-                short.at(range(of.low.min(to.low), of.likely, of.high.max(to.high)))
+                short.with_range(range(of.low.min(to.low), of.likely, of.high.max(to.high)))
             }
             _ => law::linearity(),
         };

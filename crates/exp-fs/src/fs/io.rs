@@ -111,10 +111,8 @@
 //!   the host of a virtual disk, which polls under load) reaches more in a longer window. `auto`:
 //!   42 case times for the key cases of a device, else one and a half. From half a second on all
 //!   modes except `cold` and `buffered` yield rates.
-//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
-//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
-//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
-//!   count as `other`.
+//! - The scheduler places the threads that wait for the device on the CPUs of the run, which a
+//!   case's `cpus` names; migrations are expected.
 //!
 //! ## Reading the result
 //!
@@ -190,7 +188,6 @@ static CARD: Card = Card {
                 "how long the threads of a case run per round; figures are rates from half a \
                  second on; auto: half a second for device rates, else one and a half case times";
         },
-        &[PLACEMENT_PARAM],
     ],
     after: &["clock.rate", "clock.read", "fs.read"],
     views: &[
@@ -235,7 +232,7 @@ impl Experiment for Io {
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         cost(WORKER_NS, series, |case| {
-            let Some(work) = Work::of(&case.id) else { return 0.0 };
+            let Some(work) = Work::from_id(&case.id) else { return 0.0 };
             let operations = (workloads::least(work) * work.threads) as f64;
             let ns = operations * law::stated_ns(site, Request::of(&work, case));
             let threads_ns = THREAD_NS * (work.threads - 1) as f64;
@@ -354,7 +351,7 @@ fn window_of(series: &Series, case: &Case) -> u64 {
 }
 
 fn files_of(series: &Series) -> Vec<workloads::Made> {
-    let works = series.cases.iter().filter_map(|case| Work::of(&case.id));
+    let works = series.cases.iter().filter_map(|case| Work::from_id(&case.id));
     workloads::files(works, series.setting("size").unwrap_or(0))
 }
 

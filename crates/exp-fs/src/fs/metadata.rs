@@ -46,10 +46,8 @@
 //! - `call`: see Method.
 //! - `entries`: files in the directory.
 //! - `name`: bytes of a name.
-//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
-//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
-//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
-//!   count as `other`.
+//! - The scheduler places the threads that wait for the device on the CPUs of the run, which a
+//!   case's `cpus` names; migrations are expected.
 //!
 //! ## Reading the result
 //!
@@ -118,7 +116,6 @@ static CARD: Card = Card {
             "name": Domain::bytes(directory::NAME_BYTES_MIN, 255), ["24B"; 3] =>
                 "length of a file name in bytes";
         },
-        &[PLACEMENT_PARAM],
     ],
     after: &["clock.rate", "os.syscall"],
     needs: &[Need::Directory],
@@ -138,7 +135,7 @@ impl Experiment for Metadata {
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let asked: u64 = sizes(series).into_iter().sum();
         cost(WORKER_NS + asked as f64 * ASK_NS, series, |case| {
-            let Some(named) = Named::of(&case.id) else { return 0.0 };
+            let Some(named) = Named::from_id(&case.id) else { return 0.0 };
             let asked_ns = named.entries as f64 * ASK_NS / 4.0;
             let timed_ns = match named.call {
                 // Quartets of whole listings, six at least.

@@ -13,7 +13,6 @@ mod prelude {
     #[cfg(test)]
     pub(super) use bench::experiment::AnyExperiment;
     pub(super) use bench::experiment::contract::Files;
-    pub(super) use bench::experiment::placement::PLACEMENT_PARAM;
     pub(super) use bench::prelude::*;
     pub(super) use laws::Law;
     pub(super) use laws::fs::Pattern;

@@ -81,7 +81,7 @@ pub(super) fn promise(site: &Site) -> Option<(String, Value)> {
 pub(super) fn describe_place(samples: &mut Samples, case: &Case, settled: Settled) {
     settled.write(&mut samples.quantities);
     samples.notes.extend(settled.note());
-    let keeper = Keeper::of(case.at.get(PROMISE_AT));
+    let keeper = Keeper::from_value(case.at.get(PROMISE_AT));
     samples.notes.extend(keeper.and_then(Keeper::caveat).map(str::to_owned));
     samples.notes.extend(ground_note(case));
 }

@@ -17,7 +17,7 @@
 //! cached more of the file. Before each round other processes' unwritten data goes to the device,
 //! as in memory.fault (`settle_ns`, `unwritten_bytes`).
 //!
-//! One thread (see `placement`) reads blocks of 4 KiB with pread(2) into eight aligned buffers in
+//! One thread reads blocks of 4 KiB with pread(2) into eight aligned buffers in
 //! turn, with a clock read before and after each. A pass covers the file once, or its next 16 MiB:
 //! sequentially, or in a random order of all blocks of the file, none twice, with another order per
 //! case. Passes repeat for three case times (the cached file: one), and for at least eight blocks,
@@ -62,10 +62,8 @@
 //! - `mode`: see Method.
 //! - `size`: file size, or above 32 MiB the part of one file that is read as if it were the whole
 //!   file. The directory must have room for all files to write; the smallest are taken first.
-//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
-//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
-//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
-//!   count as `other`.
+//! - The scheduler places the threads that wait for the device on the CPUs of the run, which a
+//!   case's `cpus` names; migrations are expected.
 //!
 //! ## Reading the result
 //!
@@ -139,7 +137,7 @@ static CARD: Card = Card {
         "readahead_gain" => derived Ratio None Io:
             "time of a cold block without readahead, divided by the time with it";
     },
-    params: params![Look::PARAMS, &[PLACEMENT_PARAM]],
+    params: params![Look::PARAMS],
     after: &["os.syscall", "memory.bandwidth", "memory.fault"],
     needs: &[Need::Directory],
     views: &[ViewCard::line("size", "latency_per_block")
@@ -228,7 +226,7 @@ impl Experiment for Read {
 
     fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
         let cases = series.iter().flat_map(|series| &series.cases);
-        let looks: Vec<Look> = cases.filter_map(|case| Look::of(&case.id)).collect();
+        let looks: Vec<Look> = cases.filter_map(|case| Look::from_id(&case.id)).collect();
         let cold = looks.iter().filter(|look| look.mode == Mode::Cold);
         let has =
             |look: &&Look| looks.contains(&Look { mode: Mode::ColdNoReadahead, ..(*look).clone() });
@@ -266,7 +264,7 @@ impl Experiment for Read {
     }
 
     fn derived_law(facts: Facts, id: &CaseId, _: &Metric) -> Option<Prediction> {
-        let Gain { pattern, size } = Gain::of(id)?;
+        let Gain { pattern, size } = Gain::from_id(id)?;
         let law = law::readahead_gain(facts, below_law(facts.site), pattern, size)?;
         let of = |mode| {
             let look = Look { pattern, mode, size };
@@ -291,12 +289,12 @@ impl Experiment for Read {
 
     fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let gain_of = |(id, with_ns): (&CaseId, f64)| {
-            let look = Look::of(id).filter(|look| look.mode == Mode::Cold)?;
+            let look = Look::from_id(id).filter(|look| look.mode == Mode::Cold)?;
             let without = Look { mode: Mode::ColdNoReadahead, ..look.clone() }.id();
             let without_ns = values.get(CARD.id, &without, "latency_per_block")?;
             Some(DerivedValue::new(gain(&look), "readahead_gain", without_ns / with_ns))
         };
-        values.of(CARD.id, "latency_per_block").filter_map(gain_of).collect()
+        values.figures(CARD.id, "latency_per_block").filter_map(gain_of).collect()
     }
 }
 
@@ -324,7 +322,7 @@ fn window_of(case: &Case, case_ns: u64) -> u64 {
 }
 
 fn is_cached(case: &Case) -> bool {
-    Mode::of(case.id.get("mode")) == Some(Mode::Cached)
+    Mode::from_value(case.id.get("mode")) == Some(Mode::Cached)
 }
 
 fn sizes(series: &Series) -> BTreeSet<u64> {

@@ -46,9 +46,8 @@
 //! - `pattern`: blocks in order, or each once in random order.
 //! - `mode`: see Method.
 //! - `size`: size of the file.
-//! - `placement`: where the reading thread runs: `free` (the scheduler places it; migrations are
-//!   expected), `interrupt` (the CPU that handles the interrupts of the interface to the server) or
-//!   `other` (another CPU).
+//! - The scheduler places the reading thread on the CPUs of the run, which a case's `cpus` names;
+//!   migrations are expected.
 //! - `path`: an absolute path of a directory; `none`: nothing is measured. A URL (`nfs://`, `smb://`)
 //!   is refused: mount the share, and give the directory.
 //!
@@ -129,7 +128,6 @@ static CARD: Card = Card {
     },
     params: params![
         Look::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "path": Domain::Text, [target::NONE; 3] =>
                 "directory of a mounted remote file system";

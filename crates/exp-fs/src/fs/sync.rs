@@ -60,10 +60,8 @@
 //!   commit periods (5 s on ext4 and jbd2, mount option `commit`) shows how commits of other
 //!   processes' changes affect the measured syncs.
 //! - `most`: most syncs of a case per round.
-//! - `placement`: where the threads that wait for the device run: `free` (the scheduler places
-//!   them; migrations are expected), `interrupt` (the CPU that handles the device's interrupts) or
-//!   `other` (another CPU, which costs a wake-up across CPUs). Older figures without this parameter
-//!   count as `other`.
+//! - The scheduler places the threads that wait for the device on the CPUs of the run, which a
+//!   case's `cpus` names; migrations are expected.
 //!
 //! ## Reading the result
 //!
@@ -148,7 +146,6 @@ static CARD: Card = Card {
             "most": Domain::Either(&["auto"], SYNCS_MIN, 1_000_000, Unit::Count), ["auto"; 3] =>
                 "most syncs of a case per round (auto: from how much all rounds may write)";
         },
-        &[PLACEMENT_PARAM],
     ],
     after: &["clock.rate", "os.syscall", "fs.read", "fs.io"],
     needs: &[Need::Directory],
@@ -171,7 +168,7 @@ impl Experiment for Sync {
         let window = series.setting("window").unwrap_or(site.case_ns) as f64;
         let most = series.setting("most").unwrap_or(DEFAULT_MOST) as f64;
         cost(WORKER_NS, series, |case| {
-            let Some(sync) = Synced::of(&case.id) else { return 0.0 };
+            let Some(sync) = Synced::from_id(&case.id) else { return 0.0 };
             let one = law::latency(Facts::prior(site), &sync).range.likely;
             let filled = device::write_cost(site, pool_bytes(&sync)).as_nanos() as f64;
             let timed = (most * one).min(window.max(SYNCS_MIN as f64 * one));
@@ -247,7 +244,7 @@ impl Experiment for Sync {
         }
         for case in &mut series.cases {
             case.at.extend(facts.clone());
-            if let Some(sync) = Synced::of(&case.id) {
+            if let Some(sync) = Synced::from_id(&case.id) {
                 let bytes = law::beside_most(site, &sync) as u64;
                 case.at.insert(counted::BESIDE.to_owned(), Value::Int(bytes));
             }

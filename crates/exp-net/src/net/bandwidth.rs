@@ -72,7 +72,10 @@
 //! socket). On two CPUs the slower end limits; on one CPU both add up. Derived: calls from
 //! os.syscall, copies from memory.bandwidth. Between hosts: rate x (MTU - heads) / (MTU + frame),
 //! one core's rate per stream, and a sender's calls for small messages; never from loopback's
-//! figures. Bound: the link's nominal payload rate, which only warns.
+//! figures. Bound: the link's nominal payload rate, which only warns. plumb does not look for
+//! traffic shapers: where `tc qdisc show` lists one on the way (tbf, htb),
+//! `--set host.net.shaped_rate=200Mbit/s` gives its rate, which counts whole frames without
+//! preamble, check sum and gap, and the predictions of all of `net` follow from it.
 //!
 //! ## Reading the result
 //! Loopback is not a network: it shows the cost of sockets with unsegmented 64 KiB packets. The rate
@@ -115,7 +118,6 @@ mod shape;
 
 use crate::net::ends::{Dial, Door};
 use crate::net::{foretold, place};
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{CaseId, FAR, FAR_PARAM};
 use bench::measure::FarEnd;
 use bench::prelude::*;
@@ -162,7 +164,6 @@ static CARD: Card = Card {
     params: params![
         &[FAR_PARAM],
         Bytes::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "interval": Domain::ns(0, 1_000_000_000), ["0"; 3] =>
                 "time between two datagrams of a stream; 0: as fast as possible";
@@ -212,7 +213,7 @@ impl Experiment for Bandwidth {
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let round_trip = law::round_trip(site);
         let of_case = |case: &Case| {
-            let of = Bytes::of(&case.id)?;
+            let of = Bytes::from_id(&case.id)?;
             let run = Duration::from_nanos(ends::run_ns(&of, case, site.case_ns));
             let drain = match of.protocol {
                 Protocol::Udp => DRAIN + 8 * round_trip,
@@ -302,7 +303,7 @@ impl Experiment for Bandwidth {
     fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         let of_case = |(id, rate): (&CaseId, f64)| {
             let there = site.toward(id.text(FAR)?);
-            let of = Bytes::of(id).filter(|of| of.transfer == Transfer::Steady)?;
+            let of = Bytes::from_id(id).filter(|of| of.transfer == Transfer::Steady)?;
             let flow = flow(&there, &of, &Case::new(id.clone()));
             let (over, what) = law::measure_of(&there, known, &flow)?;
             let mut value = DerivedValue::new(id.clone(), "efficiency", rate / over);
@@ -311,7 +312,7 @@ impl Experiment for Bandwidth {
         };
         ["bandwidth", "burst"]
             .into_iter()
-            .flat_map(|metric| values.of("net.bandwidth", metric))
+            .flat_map(|metric| values.figures("net.bandwidth", metric))
             .filter_map(of_case)
             .collect()
     }
@@ -347,7 +348,7 @@ fn told(of: &Bytes, at: &Case, metric: &str) -> Result<(), &'static str> {
 
 /// The efficiency of a steady transfer, if there is a reference.
 fn efficiency(facts: Facts, id: &CaseId) -> Option<Prediction> {
-    let of = Bytes::of(id).filter(|of| of.transfer == Transfer::Steady)?;
+    let of = Bytes::from_id(id).filter(|of| of.transfer == Transfer::Steady)?;
     if facts.known.is_some() {
         return None;
     }

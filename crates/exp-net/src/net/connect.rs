@@ -117,7 +117,6 @@ use crate::net::ends::{Dial, Door};
 use crate::net::{foretold, place};
 use bench::experiment::FAR_PARAM;
 use bench::experiment::contract::one_series;
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::measure::FarEnd;
 use bench::prelude::*;
 use host::ports::{self, Ports};
@@ -163,7 +162,6 @@ static CARD: Card = Card {
     params: params![
         &[FAR_PARAM],
         Connections::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "connections": Domain::Either(&["auto"], 1, 1_000_000, Unit::Count), ["auto"; 3] =>
                 "most connections of a case per round; auto: 200, 500 or 2000 by preset, fewer if \

@@ -14,10 +14,12 @@ mod preamble;
 mod socket;
 #[cfg(test)]
 pub mod tests;
+mod timed;
 
 pub use line::{Line, Refused};
 pub use preamble::{PREAMBLE_BYTES, Purpose};
-pub use socket::{Dial, Limit, NO_PORTS, Socket, is_again, pattern, send_whole};
+pub use socket::{Dial, Limit, NO_PORTS, Socket, is_again, pattern};
+pub use timed::send_whole;
 
 use bench::measure::FarEnd;
 use bench::prelude::*;

@@ -69,7 +69,6 @@ use super::{foretold, tell};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use bench::experiment::contract::one_series;
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK};
 use bench::measure::FarEnd;
 use bench::prelude::*;
@@ -105,7 +104,6 @@ static CARD: Card = Card {
     params: params![
         &[FAR_PARAM],
         Beside::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "time": Domain::Either(&["auto"], 1_000_000, 3_000_000_000, Unit::Ns), ["auto"; 3] =>
                 "length of the window with traffic; auto: four case times";
@@ -136,7 +134,7 @@ impl Experiment for Loaded {
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let window_ns = series.setting("time").unwrap_or(4 * site.case_ns);
         let of_case = |case: &Case| {
-            let of = Beside::of(&case.id);
+            let of = Beside::from_id(&case.id);
             let trip = of.map(|of| law::idle(Facts::prior(site), &of).range.likely);
             // Warm-up, idle ones, growth, and the least number beside the traffic where that is
             // longer.
@@ -197,7 +195,7 @@ impl Experiment for Loaded {
     fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
         let mut series = place::place_all(site, series, |case: &Beside| case.ends);
         for case in series.cases.iter_mut().filter(|case| !place::is_free(case)) {
-            let traffic = Beside::of(&case.id).and_then(|of| of.traffic_cpus(site));
+            let traffic = Beside::from_id(&case.id).and_then(|of| of.traffic_cpus(site));
             if let Some([near, far]) = traffic {
                 case.at.put("near_traffic_cpu", near as u64);
                 case.at.put("far_traffic_cpu", far as u64);
@@ -235,7 +233,7 @@ impl Experiment for Loaded {
     }
 
     fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
-        let (case, timeout_ns) = (Beside::of(id)?, TIMEOUT_NS as f64);
+        let (case, timeout_ns) = (Beside::from_id(id)?, TIMEOUT_NS as f64);
         if facts.known.is_some() {
             return None;
         }
@@ -249,7 +247,7 @@ impl Experiment for Loaded {
 
     fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let mut found = Vec::new();
-        for (id, beside_ns) in values.of(CARD.id, "round_trip") {
+        for (id, beside_ns) in values.figures(CARD.id, "round_trip") {
             let get = |metric| values.get(CARD.id, id, metric);
             let Some(idle_ns) = get("idle_round_trip") else {
                 continue;

@@ -75,7 +75,6 @@
 mod measured;
 
 use bench::experiment::contract::one_series;
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK, lacks_loopback, windows_round_cost};
 use bench::prelude::*;
 use host::net::Echoes as Granted;
@@ -115,7 +114,6 @@ static CARD: Card = Card {
     params: params![
         &[FAR_PARAM],
         Echoes::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "interval": Domain::ns(INTERVAL_MIN_NS, 1_000_000_000), ["1ms"; 3] =>
                 "time between the starts of two sparse echoes";
@@ -265,7 +263,7 @@ impl Experiment for Ping {
     fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         let facts = Facts { site, known: Some(known) };
         let mut derived = Vec::new();
-        for (id, ping_ns) in values.of(CARD.id, "round_trip") {
+        for (id, ping_ns) in values.figures(CARD.id, "round_trip") {
             let (Some(case), Some(far)) = (comparable(id), id.text(FAR)) else {
                 continue;
             };
@@ -290,7 +288,7 @@ fn is_comparable(is_remote: bool, case: &Echoes) -> bool {
 /// The case of an identity that net.rtt has a figure like.
 fn comparable(id: &CaseId) -> Option<Echoes> {
     let is_remote = id.text(FAR) != Some(LOOPBACK);
-    Echoes::of(id).filter(|case| is_comparable(is_remote, case))
+    Echoes::from_id(id).filter(|case| is_comparable(is_remote, case))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use metal::clock::{Clock, syscall_clock_gettime};
 use metal::place::{current_cpu, pin};
 use metal::process;
 use record::event::Samples;
-use record::key::{FREE, PLACEMENT};
+use record::key::{FAR, LOOPBACK};
 use record::order::Gather;
 use serde::{Deserialize, Serialize};
 
@@ -36,10 +36,10 @@ pub fn absent(site: &Site, ends: Ends) -> Option<Skip> {
 }
 
 /// Writes both CPUs into what the cases' `ends` resolved to, for CPUs of one host with their
-/// distance. Where the planner placed a case ([`PLACEMENT`]) they stand there.
+/// distance. Where the scheduler places the threads, the planner names the CPUs.
 pub fn place_all<C: Fields>(site: &Site, mut series: Series, ends: fn(&C) -> Ends) -> Series {
-    for case in series.cases.iter_mut().filter(|case| case.id.get(PLACEMENT).is_none()) {
-        let Some(ends) = C::of(&case.id).map(|case| ends(&case)) else {
+    for case in series.cases.iter_mut().filter(|case| !is_free(case)) {
+        let Some(ends) = C::from_id(&case.id).map(|case| ends(&case)) else {
             continue;
         };
         let Some([near, far]) = ends.cpus(site) else {
@@ -54,9 +54,9 @@ pub fn place_all<C: Fields>(site: &Site, mut series: Series, ends: fn(&C) -> End
     series
 }
 
-/// Whether the scheduler places the threads of both ends.
+/// Whether the scheduler places the threads of both ends: they wait for an interface.
 pub fn is_free(case: &Case) -> bool {
-    case.id.text(PLACEMENT) == Some(FREE)
+    case.id.text(FAR).is_some_and(|far| far != LOOPBACK)
 }
 
 /// The CPUs that the near end's calling thread is on: one, or where it is free all of the round.

@@ -68,14 +68,13 @@
 //! [tene] and its wrk2; [open-closed]; [jain-art]; [sockperf] (`under-load`: sends to a grid,
 //! starts its clock when it sends, leaves dropped replies out). No report has it.
 
-mod connection;
-mod loops;
+mod timed;
 mod party;
+use timed::{connection, loops};
 use super::{foretold, tell};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use bench::experiment::contract::one_series;
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{FAR_PARAM, chosen};
 use bench::measure::FarEnd;
 use bench::prelude::*;
@@ -103,7 +102,6 @@ static CARD: Card = Card {
     params: params![
         &[FAR_PARAM],
         Requests::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "timeout": Domain::ns(1_000_000, 60_000_000_000), ["200ms"; 3] =>
                 "longest wait for a reply; also at most ten median times of the closed loop";
@@ -132,7 +130,7 @@ impl Experiment for Request {
         let window = window_ns(series, site.case_ns);
         let mut closed = BTreeSet::new();
         let mut total_ns = ENDS_NS;
-        let of = |case: &Case| Requests::of(&case.id);
+        let of = |case: &Case| Requests::from_id(&case.id);
         for case in series.cases.iter().filter_map(of) {
             // Eight requests of a slow way, and the connections' own round trips.
             let rate = closed_rate(Facts::prior(site), &case).range.likely;

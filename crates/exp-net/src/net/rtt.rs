@@ -76,14 +76,14 @@
 mod counts;
 mod echo;
 mod fresh;
-mod trip;
+mod timed;
 
+use timed::trip;
 use super::{DATAGRAM_BYTES_MAX, foretold, tell};
 use crate::net::ends::{Dial, Door, PATIENCE, PREAMBLE_BYTES};
 use crate::net::place::{self, Usage};
 use bench::experiment::FAR_PARAM;
 use bench::experiment::contract::one_series;
-use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::measure::FarEnd;
 use bench::prelude::*;
 use echo::{Ask, Told, alone, connect};
@@ -121,7 +121,6 @@ static CARD: Card = Card {
     params: params![
         &[FAR_PARAM],
         Exchange::PARAMS,
-        &[PLACEMENT_PARAM],
         settings! {
             "pause": Domain::ns(1_000, 100_000_000), ["1ms"; 3] =>
                 "pause before each sparse exchange";

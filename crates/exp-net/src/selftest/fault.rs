@@ -68,7 +68,7 @@ impl Experiment for Fault {
         for case in cases {
             // The case that fails alone does so beside one that does not.
             let of = if case.fault == Wrong::Case { Wrong::Nothing } else { case.fault };
-            offer.of(&CARD, of.text(), Order::Fixed).cases.push(Case::new(case.id()));
+            offer.series_named(&CARD, of.text(), Order::Fixed).cases.push(Case::new(case.id()));
         }
         Ok(offer)
     }

@@ -112,7 +112,7 @@ impl Experiment for Sweep {
 
     fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let mut points: Vec<(u64, f64)> = values
-            .of(CARD.id, "cost")
+            .figures(CARD.id, "cost")
             .filter_map(|(case, cost)| Some((case.int("size")?, cost)))
             .collect();
         points.order_by_key(|(size, _)| *size);
@@ -125,5 +125,5 @@ impl Experiment for Sweep {
 
 /// Predicted before, and again once selftest.pulse has a figure.
 fn has_pulse(facts: Facts) -> bool {
-    facts.known.is_none_or(|known| known.of("selftest.pulse", "rate").next().is_some())
+    facts.known.is_none_or(|known| known.figures("selftest.pulse", "rate").next().is_some())
 }

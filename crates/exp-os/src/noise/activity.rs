@@ -172,7 +172,7 @@ impl Experiment for Activity {
     ];
     const ROUND_COST: fn(&Site, &Series) -> Duration = |_, series| {
         let cases = u32::try_from(series.cases.len()).unwrap_or(u32::MAX);
-        let Settings { duration_ns, at_most, .. } = Settings::of(series, false);
+        let Settings { duration_ns, at_most, .. } = Settings::from_series(series, false);
         let window = Duration::from_nanos(duration_ns as u64);
         let mut case = AROUND + window + cost(Level::Counters);
         if at_most > Level::Counters {
@@ -198,7 +198,7 @@ impl Experiment for Activity {
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            let cpu = Watched::of(&case.id).map_or(Where::Quietest, |watched| watched.cpu);
+            let cpu = Watched::from_id(&case.id).map_or(Where::Quietest, |watched| watched.cpu);
             let cpu = cpu_of(site, cpu)?;
             case.at.put("cpu", cpu as u64);
             let virtualisation = &site.host.kernel.virtualisation;
@@ -233,7 +233,7 @@ impl Experiment for Activity {
             "lost" => law::lost(site, cpu),
             "lost_timer" => law::lost_timer(site, cpu),
             "tick_period" => law::tick_period_ns(site, cpu),
-            other => match Cause::of(other.strip_prefix("lost_").map(Value::from).as_ref()) {
+            other => match Cause::from_value(other.strip_prefix("lost_").map(Value::from).as_ref()) {
                 Some(cause) => law::lost_other(site, cause),
                 None => {
                     return Some(unknown(
@@ -246,7 +246,7 @@ impl Experiment for Activity {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let settings = Settings::of(series, bench.order().rehearsal);
+        let settings = Settings::from_series(series, bench.order().rehearsal);
         bench.each(series, |bench, case| measure(case, settings, bench));
         Ok(())
     }

@@ -146,7 +146,7 @@ impl Experiment for All {
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         let nobody = super::attribution::unattributed(&site.host.kernel.virtualisation);
         for case in &mut series.cases {
-            let cpus = match AtWork::of(&case.id).and_then(|at_work| at_work.one()) {
+            let cpus = match AtWork::from_id(&case.id).and_then(|at_work| at_work.one()) {
                 Some(cpu) => cpu.to_string(),
                 None => format_cpus(&site.cpus),
             };
@@ -167,7 +167,7 @@ impl Experiment for All {
             });
         }
         let alone = match facts.known {
-            Some(known) => Some(known.of("noise.activity", name).next()?.1),
+            Some(known) => Some(known.figures("noise.activity", name).next()?.1),
             None => None,
         };
         let law = match name {

@@ -65,16 +65,15 @@ pub enum By {
     Time,
     /// A counter that moved by as many in the whole window.
     Count,
-    /// Nothing, though the evidence is whole: unattributed, what the kernel does not know of.
+    /// No cause is known though the evidence is whole: the kernel does not see it.
     Outside,
-    /// Nothing: unattributed for want of evidence, or the loop's own.
+    /// No cause is known: evidence is missing, or the loop itself made the gap.
     Nothing,
 }
 
 /// Whose a gap is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attributed {
-    /// The cause.
     pub cause: Cause,
     /// Its name: the handler, the vector, the soft interrupt or the thread; for an unattributed gap
     /// why it is so.
@@ -91,14 +90,13 @@ pub struct Attributed {
 /// Which part of a watched window some gaps are. Counters count all of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Held {
-    /// Of the window's gaps.
+    /// The part of the window's gaps.
     pub gaps: f64,
-    /// Of its time, from its beginning.
+    /// The part of the window's time, from its beginning.
     pub time: f64,
 }
 
 impl Held {
-    /// All of it.
     pub const ALL: Held = Held { gaps: 1.0, time: 1.0 };
 }
 

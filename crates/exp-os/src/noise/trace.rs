@@ -53,7 +53,6 @@ pub struct Traced {
     pub dropped: u64,
     /// Every gap, in ns.
     pub lengths: Histogram,
-    /// Gaps in all.
     pub count: u64,
     /// Their sum, in ticks.
     pub lost_ticks: u64,
@@ -181,7 +180,7 @@ impl Traced {
         self.lost_ticks as f64 / self.traced_ticks.max(1) as f64
     }
 
-    /// Gaps a second.
+    /// The rate of gaps, per second.
     pub fn rate_hz(&self, clock: Clock) -> f64 {
         self.count as f64 * 1e9 / clock.ns(self.traced_ticks.max(1))
     }

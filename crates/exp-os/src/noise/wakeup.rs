@@ -91,7 +91,7 @@ const LOST: Duration = Duration::from_secs(5);
 /// How far two clocks may part in a window: this, or NTP's largest slew rate (500 ppm).
 const PARTED_NS: f64 = 1e6;
 const SLEW: f64 = 1e-3;
-/// Of the points that had not passed, at least these should have been slept to.
+/// At least this share of the points that had not passed should have been slept to.
 const SLEPT: f64 = 0.9;
 
 static CARD: Card = Card {
@@ -151,7 +151,7 @@ impl Experiment for Wakeups {
 
     fn resolve(_: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
         // All cases of a series ask for the same rights.
-        if let Some(sleep) = series.cases.first().and_then(|case| Sleep::of(&case.id)) {
+        if let Some(sleep) = series.cases.first().and_then(|case| Sleep::from_id(&case.id)) {
             if sleep.policy == Policy::Fifo {
                 hold::may_be_fifo()?;
             }
@@ -177,7 +177,7 @@ impl Experiment for Wakeups {
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let is_held_off = |case: &Case| {
-            Sleep::of(&case.id).is_some_and(|sleep| sleep.idle_states == IdleStates::HeldOff)
+            Sleep::from_id(&case.id).is_some_and(|sleep| sleep.idle_states == IdleStates::HeldOff)
         };
         let states = match series.cases.iter().any(is_held_off) {
             true => NoIdling::asked_for()?,

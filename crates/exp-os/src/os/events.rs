@@ -14,17 +14,17 @@ pub(super) struct Number {
     pub(super) most: usize,
 }
 
-/// Those that count, with the readings of the width probe.
+/// The events that count, with the readings of the width probe.
 pub(super) struct Events<T> {
     pub(super) kept: Vec<T>,
     readings: Vec<Reading>,
-    /// Those that do not count too.
+    /// How many were made, with those that do not count.
     pub(super) made: usize,
 }
 
 impl<T> Events<T> {
     /// Makes events for a case's time. `once` gives its event, if it counts, and its ns.
-    pub(super) fn of(
+    pub(super) fn make(
         bench: &Bench,
         number: Number,
         mut once: impl FnMut() -> Result<(Option<T>, f64)>,

@@ -64,9 +64,9 @@
 //! mq_overview(7), futex(2); [linux] fs/pipe.c, net/unix/af_unix.c, ipc/mqueue.c; [drepper] (the
 //! futex protocol). Cycles of the services were not looked up one by one.
 
-mod party;
-mod peer;
+mod timed;
 
+use timed::{party, peer};
 use bench::measure::{Timer, Turns, abba};
 use bench::pair::{self, Class};
 use bench::prelude::*;
@@ -112,7 +112,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum Distance {
     Same,
     /// Another CPU: under the same last-level cache, else the nearest.
     Near,
@@ -122,24 +122,24 @@ enum At {
 }
 
 /// A mechanism at distances, with the bytes of its messages.
-type Row = (Via, At, &'static [u64]);
+type Row = (Via, Distance, &'static [u64]);
 
 const QUICK: &[Row] = &[
-    (Via::Pipe, At::Same, &[1, 64 * KIB]),
-    (Via::Pipe, At::Near, &[1]),
-    (Via::UnixStream, At::Same, &[1]),
-    (Via::ShmFutex, At::Same, &[1]),
+    (Via::Pipe, Distance::Same, &[1, 64 * KIB]),
+    (Via::Pipe, Distance::Near, &[1]),
+    (Via::UnixStream, Distance::Same, &[1]),
+    (Via::ShmFutex, Distance::Same, &[1]),
 ];
 
 const STANDARD: &[Row] = &[
-    (Via::Pipe, At::Both, &[1, 64, KIB, 4 * KIB, 64 * KIB, MIB]),
-    (Via::Pipe, At::Every, &[1]),
-    (Via::UnixStream, At::Both, &[1, 4 * KIB, 64 * KIB, MIB]),
-    (Via::UnixDatagram, At::Both, &[1, 64 * KIB]),
-    (Via::Socketpair, At::Same, &[1, 64 * KIB]),
-    (Via::Eventfd, At::Both, &[COUNTER_BYTES]),
-    (Via::Mqueue, At::Both, &[1]),
-    (Via::ShmFutex, At::Both, &[1, 64 * KIB, MIB]),
+    (Via::Pipe, Distance::Both, &[1, 64, KIB, 4 * KIB, 64 * KIB, MIB]),
+    (Via::Pipe, Distance::Every, &[1]),
+    (Via::UnixStream, Distance::Both, &[1, 4 * KIB, 64 * KIB, MIB]),
+    (Via::UnixDatagram, Distance::Both, &[1, 64 * KIB]),
+    (Via::Socketpair, Distance::Same, &[1, 64 * KIB]),
+    (Via::Eventfd, Distance::Both, &[COUNTER_BYTES]),
+    (Via::Mqueue, Distance::Both, &[1]),
+    (Via::ShmFutex, Distance::Both, &[1, 64 * KIB, MIB]),
 ];
 
 /// Powers of four up to 4 MiB.
@@ -176,21 +176,21 @@ impl Experiment for Ipc {
             let batch = (way.size * whole_buffers(1, way.size)) as f64;
             let least = 6.0 * (QUARTETS + 1) as f64 * batch / COPIED_BYTES_PER_S;
             let mut cost = PEER_OVERHEAD;
-            if untold(&way, "round_trip").is_none() {
+            if no_figure(&way, "round_trip").is_none() {
                 cost += case_time + METRIC_OVERHEAD;
             }
-            if untold(&way, "bandwidth").is_none() {
+            if no_figure(&way, "bandwidth").is_none() {
                 let share = case_time / SHARE as u32;
                 cost += share.max(Duration::from_secs_f64(least)) + METRIC_OVERHEAD;
             }
             cost
         };
-        let ways = series.cases.iter().filter_map(|case| Way::of(&case.id));
+        let ways = series.cases.iter().filter_map(|case| Way::from_id(&case.id));
         ways.map(of_way).sum::<Duration>() + WORKER_OVERHEAD
     };
 
     fn cases(site: &Site, preset: Preset) -> Vec<Way> {
-        let every = Via::ALL.iter().map(|via| (*via, At::Every, EVERY_SIZE));
+        let every = Via::ALL.iter().map(|via| (*via, Distance::Every, EVERY_SIZE));
         let rows: Vec<Row> = match preset {
             Preset::Rehearsal | Preset::Quick => QUICK.to_vec(),
             Preset::Standard => STANDARD.to_vec(),
@@ -215,7 +215,7 @@ impl Experiment for Ipc {
 
     /// Facts that the machine does not report default to Linux's settings.
     fn absent(site: &Site, way: &Way, _: &Params) -> Option<Skip> {
-        if let Err(skip) = pair::of(site, way.pair) {
+        if let Err(skip) = pair::in_class(site, way.pair) {
             return Some(skip);
         }
         let told = |told: Option<u64>, usual: u64| match told {
@@ -254,7 +254,7 @@ impl Experiment for Ipc {
     }
 
     fn law(facts: Facts, way: &Way, _: &Case, metric: &Metric) -> Option<Prediction> {
-        if let Some(why) = untold(way, &metric.name) {
+        if let Some(why) = no_figure(way, &metric.name) {
             return facts.known.is_none().then(|| unknown(format!("unknown: {why}")));
         }
         if facts.known.is_some_and(|known| !ipc::adds(known)) {
@@ -281,7 +281,7 @@ impl Experiment for Ipc {
 }
 
 /// Distances of a row; without a second CPU the near one, whose absence has a reason.
-fn distances(site: &Site, at: At) -> Vec<Class> {
+fn distances(site: &Site, at: Distance) -> Vec<Class> {
     let present = pair::classes(site);
     let mut others = present.iter().copied().filter(|pair| *pair != Class::Same);
     let near = match present.contains(&Class::Llc) {
@@ -289,14 +289,14 @@ fn distances(site: &Site, at: At) -> Vec<Class> {
         false => others.next().unwrap_or(Class::Llc),
     };
     match at {
-        At::Same => vec![Class::Same],
-        At::Near => vec![near],
-        At::Every if present.len() > 1 => present,
-        At::Both | At::Every => vec![Class::Same, near],
+        Distance::Same => vec![Class::Same],
+        Distance::Near => vec![near],
+        Distance::Every if present.len() > 1 => present,
+        Distance::Both | Distance::Every => vec![Class::Same, near],
     }
 }
 
-fn untold(way: &Way, metric: &str) -> Option<&'static str> {
+fn no_figure(way: &Way, metric: &str) -> Option<&'static str> {
     match metric {
         "bandwidth" if way.via == Via::Eventfd => {
             Some("none: an eventfd carries a number, not a payload")
@@ -316,13 +316,13 @@ fn exchange<P: Party>(bench: &mut Bench, case: &Case, way: &Way, ends: [P; 2]) -
     bench.declare(Declared::Cpus(&[mine, theirs]));
     let mut peer = Peer::start(ends, usize::try_from(size)?, theirs)?;
     let mut messages = 0;
-    if untold(way, "round_trip").is_none() {
+    if no_figure(way, "round_trip").is_none() {
         bench.time(case, "round_trip", |count| {
             messages += count;
             peer.round_trips(count)
         })?;
     }
-    if untold(way, "bandwidth").is_none() {
+    if no_figure(way, "bandwidth").is_none() {
         messages += bandwidth(bench, case, &mut peer, size, mine == theirs)?;
     }
     // On one CPU the receiver that a message wakes may preempt the sender: planned. On two, no

@@ -131,7 +131,7 @@ impl Experiment for Schedule {
     /// A process that never ran leaves no order to speak of, which is a finding.
     const MAY_LACK: &'static [&'static str] = &["rotation"];
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
-        let crowds = series.cases.iter().filter_map(|case| Crowd::of(&case.id));
+        let crowds = series.cases.iter().filter_map(|case| Crowd::from_id(&case.id));
         let each = crowds.map(|Crowd { processes }| {
             let window_ns = planned_window_ns(site, samples(series), processes);
             Duration::from_nanos(window_ns as u64) + PROCESS * processes as u32
@@ -163,7 +163,7 @@ impl Experiment for Schedule {
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            if let Some(Crowd { processes }) = Crowd::of(&case.id) {
+            if let Some(Crowd { processes }) = Crowd::from_id(&case.id) {
                 case.at.put(LEAST, least_ns(site, processes).round() as u64);
             }
         }

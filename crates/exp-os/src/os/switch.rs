@@ -71,10 +71,10 @@
 //! [lmbench] `lat_ctx.c`; [perf] sched-pipe.c (its operation is a round trip: twice `handover`);
 //! reports [R0], [R1] and [R2]; the list of slips on R2's switch.
 
-mod circle;
+mod timed;
 mod timing;
-mod token;
 
+use timed::circle;
 use super::events::{Events, Number, counter, too_few_files};
 use bench::experiment::{Role, shared_round_cost};
 use bench::pair::{self, Class};
@@ -144,7 +144,7 @@ impl Experiment for Switch {
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("switch.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
-        let handovers = series.cases.iter().filter_map(|case| Handover::of(&case.id));
+        let handovers = series.cases.iter().filter_map(|case| Handover::from_id(&case.id));
         let own = |of: Handover| {
             let processes = u32::try_from(of.size()).unwrap_or(u32::MAX);
             PROCESS * processes + in_rows(&of, row(series))
@@ -209,7 +209,7 @@ impl Experiment for Switch {
 
     fn absent(site: &Site, of: &Handover, _: &Params) -> Option<Skip> {
         if let Some(pair) = of.pair {
-            return pair::of(site, pair).err();
+            return pair::in_class(site, pair).err();
         }
         let (size, working_set) = (of.size?, of.working_set?);
         let memory = size.saturating_mul(working_set);
@@ -350,7 +350,7 @@ fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
     first_run(&words)
         .map_err(refused::explained)
         .context("the first child, which is not counted")?;
-    let events = Events::of(bench, CHILDREN, || {
+    let events = Events::make(bench, CHILDREN, || {
         let run = first_run(&words).map_err(refused::explained)?;
         let handover = run.child_begins.checked_sub(run.parent_waits);
         Ok((handover, clock.ns(handover.unwrap_or(0))))

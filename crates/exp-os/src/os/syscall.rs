@@ -341,7 +341,7 @@ fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
     let child = || anyhow::Ok(clock.ns(first().map_err(refused::explained).context("a child")?));
     // Not timed: the first child pays for what all share.
     child()?;
-    let events = Events::of(bench, CHILDREN, || child().map(|ns| (Some(ns), ns)))?;
+    let events = Events::make(bench, CHILDREN, || child().map(|ns| (Some(ns), ns)))?;
     bench.record(case, "latency", events.values(|ns| *ns))?;
     Ok(())
 }

@@ -148,7 +148,7 @@ impl Experiment for Thread {
         |_| Hazards { memory: Claim::OfRound, ..Hazards::NONE };
     /// Windows over many threads are as long as their threads, at least one each.
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
-        let made = series.cases.iter().filter_map(|case| Made::of(&case.id));
+        let made = series.cases.iter().filter_map(|case| Made::from_id(&case.id));
         // A crowd once more, before those that are timed.
         let threads_ns = made.map(|made| match made.company() {
             Company::Alone => 0,
@@ -203,7 +203,7 @@ impl Experiment for Thread {
                  its first instruction",
             ));
         }
-        pair::of(site, made.pair).err()
+        pair::in_class(site, made.pair).err()
     }
 
     fn series(site: &Site, cases: Vec<Made>, params: &Params) -> Result<Offer, Skip> {
@@ -251,14 +251,14 @@ impl Experiment for Thread {
                 Company::Alone => measure_events(case, made, bytes, bench),
                 _ => windows::measure_batches(case, made, bytes, bench),
             };
-            measured.map_err(|error| told(error, bytes))
+            measured.map_err(|error| advised(error, bytes))
         });
         Ok(())
     }
 }
 
 /// Adds what would help where a limit is reached.
-fn told(error: anyhow::Error, bytes: usize) -> anyhow::Error {
+fn advised(error: anyhow::Error, bytes: usize) -> anyhow::Error {
     if !refused::is_limit(&error) {
         return error;
     }
@@ -335,7 +335,7 @@ fn measure_events(case: &Case, made: Made, bytes: usize, bench: &mut Bench) -> R
     let (mut maker, cpus) = maker(case, &made, bytes, bench)?;
     let (clock, bound_ns) = clock_of(&mut maker, cpus, bench)?;
     let faults = process::rusage_self().minflt;
-    let lives = Events::of(bench, EVENTS, || {
+    let lives = Events::make(bench, EVENTS, || {
         let life = maker.one(watch(clock))?;
         Ok((Some(life), clock.between_ns(life.call, life.joined)))
     })?;
@@ -362,7 +362,7 @@ fn measure_events(case: &Case, made: Made, bytes: usize, bench: &mut Bench) -> R
 struct Faults(f64);
 
 impl Faults {
-    /// Those of so many threads since the process had `before`.
+    /// The page faults of each of so many threads since the process had `before`.
     fn since(before: u64, threads: u64) -> Self {
         Faults(process::rusage_self().minflt.saturating_sub(before) as f64 / threads as f64)
     }

@@ -65,7 +65,7 @@ pub fn common(changes: &[f64], own: &[f64]) -> Option<Shift> {
     let of_nodes = Repeats::of(changes)?;
     let error = of_nodes.error?;
     // Equal changes of few nodes are chance: the error is no less than the intervals make it.
-    let of_intervals = Moments::of(own).mean().unwrap_or(0.0) / changes.len() as f64;
+    let of_intervals = Moments::from_values(own).mean().unwrap_or(0.0) / changes.len() as f64;
     Shift::new(of_nodes.mean, error.variance.max(of_intervals).sqrt(), error.freedom)
 }
 
@@ -157,7 +157,7 @@ mod tests {
 
     /// Two-sided p of two means.
     fn welch(base: &[f64], new: &[f64]) -> f64 {
-        let [base, new] = [base, new].map(stats::moments::Moments::of);
+        let [base, new] = [base, new].map(stats::moments::Moments::from_values);
         let squared = [&base, &new].map(|of| of.variance().unwrap() / of.count() as f64);
         let t = (new.mean().unwrap() - base.mean().unwrap()) / (squared[0] + squared[1]).sqrt();
         Shift::new(t, 1.0, (base.count() + new.count()) as f64 - 2.0).unwrap().p

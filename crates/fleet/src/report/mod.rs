@@ -59,7 +59,7 @@ pub fn build(view: &View, whole: bool) -> Document {
     if whole {
         sections.push(missing::course(view));
     }
-    Document { title: answer::title(view), summary: answer::summary(view), sections }
+    Document::new(answer::title(view), answer::summary(view), sections)
 }
 
 /// A sentence for what a report has no room for: `7 more nodes are left out; …`.

@@ -63,7 +63,7 @@ fn shown(document: &Document) -> [(&'static str, String); 3] {
     [
         ("terminal", terminal::render(document, PLAIN)),
         ("page", html::render(document, html::Print::Full)),
-        ("markdown", markdown::whole(document)),
+        ("markdown", markdown::render(document)),
     ]
 }
 
@@ -119,7 +119,7 @@ fn figures_of_pairs_that_hide_half_a_path_are_named() {
     let all = view.judgement.detectable_links.len();
     assert!(all > 0 && view.judgement.detectable_links.iter().all(|of| of.factor < 2.0));
     view.judgement.detectable_links[0].factor = 2.44;
-    let text = markdown::whole(&build(&view, true));
+    let text = markdown::render(&build(&view, true));
     let count = format!("paths at half the rate in 1 of {all} figures of pairs: net.");
     assert!(text.contains(&count) && text.contains("(from 2.4 times worse)"), "{text}");
 }
@@ -133,12 +133,12 @@ fn what_scatters_is_stated_as_scatter_and_what_is_slower_as_a_level() {
     let verdict = view.judgement.verdicts.iter_mut().find(link).unwrap();
     (verdict.charge, verdict.at) = (Charge::Unstable, At::Node(3));
     (verdict.factor, verdict.evidence.value) = (2.25, 0.125);
-    let text = markdown::whole(&build(&view, true));
+    let text = markdown::render(&build(&view, true));
     assert!(text.contains("2.25× slower") && !text.contains("± 12"), "{text}");
     let unstable = |of: &&mut Verdict| of.charge == Charge::Unstable;
     let verdict = view.judgement.verdicts.iter_mut().find(unstable).unwrap();
     (verdict.charge, verdict.subject.is_scatter) = (Charge::Suspect, true);
-    let text = markdown::whole(&build(&view, true));
+    let text = markdown::render(&build(&view, true));
     assert!(text.contains("2.25× the scatter") && text.contains("± 12"), "{text}");
 }
 
@@ -146,7 +146,7 @@ fn what_scatters_is_stated_as_scatter_and_what_is_slower_as_a_level() {
 fn few_nodes_are_compared_with_the_prediction_alone() {
     let sweep = sweep(&Fleet::healthy(6));
     let view = view(&sweep);
-    let text = markdown::whole(&build(&view, true));
+    let text = markdown::render(&build(&view, true));
     for part in ["only with the prediction", "6 nodes with fewer than five peers", "not compared"] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -5,10 +5,10 @@ use crate::relay::Link;
 use crate::wire::{Down, FRAME_BYTES_MAX, Up};
 use anyhow::Result;
 use metal::wait::Want;
+use session::agent::admission::{self, Admission};
 use session::agent::channel::{Channel, HANDSHAKE_TIME, prepare};
-use session::agent::handshake::{Heard, Refusal, Responder};
+use session::agent::handshake::{Refusal, Responder};
 use session::agent::key::{Key, Named};
-use session::agent::stranger::{self, Shaken};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -30,7 +30,6 @@ const SAY_AGAIN: Duration = Duration::from_secs(1);
 pub struct Door {
     listener: TcpListener,
     keys: Rc<[Named]>,
-    heard: Heard,
     waiting: Vec<Waiting>,
     lines: BTreeMap<Link, Channel>,
     last: Link,
@@ -60,12 +59,11 @@ pub enum Happened {
 impl Door {
     /// Listens at an address. Errors: it is not this host's, or taken.
     pub fn new(at: SocketAddr, key: &Key) -> Result<Door> {
-        let listener = stranger::listener(at, BACKLOG)?;
+        let listener = admission::listener(at, BACKLOG)?;
         let named = Named { key: key.clone(), name: String::new() };
         Ok(Door {
             listener,
             keys: Rc::new([named]),
-            heard: Heard::default(),
             waiting: Vec::new(),
             lines: BTreeMap::new(),
             last: 0,
@@ -143,10 +141,8 @@ impl Door {
 
     /// Ends a connection.
     pub fn close(&mut self, link: Link) {
-        if let Some(stream) = self.lines.remove(&link).and_then(Channel::shut) {
-            // What was said last is delivered by the kernel.
-            drop(stream);
-        }
+        // The kernel still delivers what was said last.
+        self.lines.remove(&link);
     }
 
     fn hear(&mut self, link: Link, is_ready: bool, happened: &mut Vec<Happened>) {
@@ -194,16 +190,16 @@ impl Door {
         if !is_ready && !is_over {
             return self.waiting.push(one);
         }
-        let why = match stranger::shake(&mut one.stream, &mut one.responder, &mut self.heard) {
-            Shaken::Waits if !is_over => return self.waiting.push(one),
-            Shaken::Waits => LATE.to_owned(),
-            Shaken::Secured(secured) => {
+        let why = match admission::advance(&mut one.stream, &mut one.responder) {
+            Admission::Pending if !is_over => return self.waiting.push(one),
+            Admission::Pending => LATE.to_owned(),
+            Admission::Secured(secured) => {
                 match Channel::accepted(one.stream, *secured, FRAME_BYTES_MAX) {
                     Ok(channel) => return self.open(channel, happened),
                     Err(lost) => lost.to_string(),
                 }
             }
-            Shaken::Refused(refusal) => {
+            Admission::Refused(refusal) => {
                 let _ = one.stream.shutdown(Shutdown::Write);
                 match refusal {
                     Refusal::OtherKey => {
@@ -212,7 +208,7 @@ impl Door {
                     other => other.to_string(),
                 }
             }
-            Shaken::Gone(why) => why,
+            Admission::Closed(why) => why,
         };
         self.reject(format!("rejected {}: {why}", one.from), happened);
     }

@@ -90,7 +90,7 @@ fn scatter(figure: &Analysed) -> Option<f64> {
     };
     let quiet = logs(false);
     let logs = if quiet.len() > 1 { quiet } else { logs(true) };
-    Moments::of(&logs).stddev()
+    Moments::from_values(&logs).stddev()
 }
 
 fn predicted(figure: &Analysed) -> Option<(f64, f64)> {

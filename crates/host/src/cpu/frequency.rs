@@ -88,7 +88,6 @@ pub(super) fn cpuid(outside: &Outside, doubts: &mut Doubts) -> CpuidFrequency {
         crystal_hz: stated("CPUID leaf 15h", "cpu.crystal_hz", crystal_hz),
         base_hz: stated("CPUID leaf 16h", "cpu.base_hz", mhz(processor.map(|leaf| leaf.eax))),
         max_hz: stated("CPUID leaf 16h", "cpu.max_hz", mhz(processor.map(|leaf| leaf.ebx))),
-        bus_hz: stated("CPUID leaf 16h", "cpu.crystal_hz", mhz(processor.map(|leaf| leaf.ecx))),
         hypervisor_tsc_hz: stated(
             "CPUID leaf 40000010h",
             "cpu.base_hz",
@@ -130,7 +129,6 @@ mod tests {
         // 19.2 MHz × 168 / 2.
         assert_eq!(found.tsc_hz, Some(1_612_800_000));
         assert_eq!((found.base_hz, found.max_hz), (Some(3_200_000_000), Some(5_200_000_000)));
-        assert_eq!(found.bus_hz, Some(100_000_000));
         assert_eq!(read("== cpuid.txt\n15 0 0 0 0 0\n16 0 0 0 0 0\n"), CpuidFrequency::default());
         let stale = "== cpuid.txt\n40000000 0 40000001 0 0 0\n40000010 0 70001 0 0 0\n";
         assert_eq!(read(stale).hypervisor_tsc_hz, None);

@@ -79,8 +79,6 @@ pub struct Cpu {
     pub constant_counter: Option<bool>,
     /// The counter does not stop in deep idle states (`nonstop_tsc`).
     pub nonstop_counter: Option<bool>,
-    /// The hypervisor vouches for the TSC rate (`tsc_known_freq`) or CPUID does.
-    pub counter_known_frequency: Option<bool>,
     /// Whether SMT is active: some core runs more than one online CPU.
     pub smt_active: Option<bool>,
     /// Idle driver (`intel_idle`, `acpi_idle`, `haltpoll`, or [`NO_IDLE_DRIVER`]).
@@ -189,8 +187,6 @@ pub struct CpuidFrequency {
     pub base_hz: Option<u64>,
     /// Maximum frequency from leaf 16h.
     pub max_hz: Option<u64>,
-    /// Bus (reference) frequency from leaf 16h.
-    pub bus_hz: Option<u64>,
     /// Virtual TSC frequency from leaf 40000010h.
     pub hypervisor_tsc_hz: Option<u64>,
 }
@@ -268,7 +264,6 @@ pub(super) fn read(root: &Root, outside: &Outside, doubts: &mut Doubts) -> Cpu {
         }),
         constant_counter: arm_only(true).or_else(|| known("constant_tsc")),
         nonstop_counter: arm_only(true).or_else(|| known("nonstop_tsc")),
-        counter_known_frequency: arm_only(true).or_else(|| known("tsc_known_freq")),
         smt_active: topology::smt_active(root, &cpus),
         idle_driver: root.line("sys/devices/system/cpu/cpuidle/current_driver"),
         idle_states: frequency::idle_states(root, &cpus, doubts),

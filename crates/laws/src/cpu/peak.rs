@@ -219,7 +219,7 @@ fn core_key(site: &Site, cpu: usize) -> usize {
 
 /// How many threads the parameter `threads` of a case stands for.
 pub fn thread_count(site: &Site, threads: &Value) -> usize {
-    Threads::of(Some(threads)).unwrap_or(Threads::All).count(site)
+    Threads::from_value(Some(threads)).unwrap_or(Threads::All).count(site)
 }
 
 /// The CPUs of so many threads, one entry each while there are CPUs: one of each core first, in the

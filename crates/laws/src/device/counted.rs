@@ -47,7 +47,7 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
         let low = low.max(STREAM_SHARE * moved).min(high);
         let told =
             format!("since boot it transferred {moved:.2} GB/s while busy (/proc/diskstats)");
-        rate = rate.at(range(low, likely.max(low), high.max(moved))).and(told);
+        rate = rate.with_range(range(low, likely.max(low), high.max(moved))).and(told);
     }
     Reading { class, random, next, rate, sure }
 }

@@ -57,7 +57,7 @@ pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Law {
             .and("the limit of plumb's own control group, less what is in use");
     }
     let available = render(limit_bytes, Unit::B);
-    let mut law = Law::of(
+    let mut law = Law::from_range(
         scaled(OF_AVAILABLE, limit_bytes),
         format!("available memory ({available}, MemAvailable), less the watermarks"),
     );
@@ -79,7 +79,7 @@ pub fn hit(facts: Facts) -> Law {
     let one = match known.and_then(|known| measured_call(known, "pread_cached")) {
         Some(ns) => {
             let why = format!("a cached page took {ns:.0} ns (measured by os.syscall)");
-            Law::of(scaled(ROW_OVER_ONE, ns), why)
+            Law::from_range(scaled(ROW_OVER_ONE, ns), why)
         }
         None => system_call(facts, Service::READ_PAGE).by(ROW_OVER_ONE),
     };

@@ -159,7 +159,7 @@ impl Base {
         // Whose share is whose is known of one reader alone.
         match of == self.alone.range {
             true => both,
-            false => Law::of(of, "").with(&both),
+            false => Law::from_range(of, "").with(&both),
         }
     }
 
@@ -193,7 +193,10 @@ fn base(facts: Facts, readers: Readers) -> Base {
                 false => (scaled(FAR, ns), "a file of another size"),
             };
             let us = ns / 1e3;
-            Law::of(of, format!("{us:.1} µs for a direct block of {which} (measured by fs.read)"))
+            Law::from_range(
+                of,
+                format!("{us:.1} µs for a direct block of {which} (measured by fs.read)"),
+            )
         }
         None => reading.block(readers.pattern).clone() + kernel(facts),
     };

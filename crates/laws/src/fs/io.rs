@@ -251,7 +251,7 @@ impl<'law> Basis<'law> {
             true => (alone.likely * count.sqrt()).min(high),
             false => (0.9 * count * alone.likely).min(likely).max(0.5 * alone.likely),
         };
-        let law = law.at(range(
+        let law = law.with_range(range(
             (0.4 * count * alone.low).min(low).max(least),
             middle.max(least),
             (1.2 * count * alone.high).min(high).max(1.2 * alone.high),
@@ -311,7 +311,7 @@ impl<'law> Basis<'law> {
             (1.3 * by_rate.high).max(single.high),
         );
         let how = format!("latency is {count:.0} divided by that rate (Little's law)");
-        self.median(rate.at(of).and(how))
+        self.median(rate.with_range(of).and(how))
     }
 
     /// Whether most reads find what a window of readahead has brought.
@@ -366,7 +366,7 @@ impl<'law> Basis<'law> {
                 let asked = if work.is_random() { cost.range.likely } else { 0.0 };
                 let high = memory.high + work.pages() * cost.range.high;
                 // What was read ahead is only copied.
-                (law + cost).at(range(0.8 * memory.low, memory.likely + asked, high))
+                (law + cost).with_range(range(0.8 * memory.low, memory.likely + asked, high))
             }
             _ => law + cost,
         };
@@ -391,7 +391,7 @@ fn single(
             Law::measured(ns, 0.6, told)
         }
         (None, Op::Read) => reading.block(work.pattern).clone(),
-        (None, Op::Write) => reading.random.clone().at(writing.write_ns),
+        (None, Op::Write) => reading.random.clone().with_range(writing.write_ns),
     };
     let mut device = page;
     if work.bytes() > BLOCK_BYTES {
@@ -405,7 +405,7 @@ fn single(
         Mode::Cold if !work.is_random() => {
             let likely = memory.likely.max(transfer.likely);
             let of = range(0.8 * memory.low, likely, likely.max(memory.high + device.range.high));
-            (device + law).at(of).and("readahead, so most blocks are in memory")
+            (device + law).with_range(of).and("readahead, so most blocks are in memory")
         }
         Mode::Cold | Mode::Direct => device + law.ends(0.5, 1.0, 1.0),
         _ => {

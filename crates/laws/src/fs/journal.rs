@@ -104,34 +104,38 @@ pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     let [write_ns, flush_ns] = [write_ns, flush_ns].map(|ns| scaled(ns, class.fitted(site)));
     let (mut write, mut flush) = (term(site, disk, write_ns), term(site, disk, flush_ns));
     if let Some(counted) = Flushes::of(disk).filter(|_| !class.sure) {
-        write = write.at(counted.write(write_ns)).and(&counted.because);
-        flush = flush.at(counted.flush(flush_ns)).and(&counted.because);
+        write = write.with_range(counted.write(write_ns)).and(&counted.because);
+        flush = flush.with_range(counted.flush(flush_ns)).and(&counted.because);
     }
     if let Some(ns) = measured_read(facts).filter(|_| !class.sure) {
         // Behind a hypervisor the way to the device is most of a read, and so of all the rest.
         let us = ns / 1e3;
         let told = format!("a direct read of a block took {us:.0} µs (measured by fs.read)");
         let of = |low, likely, high| product(range(ns, ns, ns), range(low, likely, high));
-        (write, flush) =
-            (write.at(of(0.2, 0.9, 4.0)).and(&told), flush.at(of(0.15, 0.8, 30.0)).and(told));
+        (write, flush) = (
+            write.with_range(of(0.2, 0.9, 4.0)).and(&told),
+            flush.with_range(of(0.15, 0.8, 30.0)).and(told),
+        );
     }
     let given = &site.host.given;
     if let Some(ns) = given.value("disk.write_latency") {
-        write = write.at(around(ns, 0.5)).and("write latency as set (host.disk.write_latency)");
+        write =
+            write.with_range(around(ns, 0.5)).and("write latency as set (host.disk.write_latency)");
     }
     if let Some(ns) = measured_write(facts, "direct") {
         let told = format!("a direct write took {:.0} µs (measured by fs.io)", ns / 1e3);
-        write = write.at(around(ns, MEASURED_SHARE)).and(told);
+        write = write.with_range(around(ns, MEASURED_SHARE)).and(told);
     }
     if let Some(ns) = given.value("disk.flush_latency") {
-        flush = flush.at(around(ns, 0.5)).and("flush latency as set (host.disk.flush_latency)");
+        flush =
+            flush.with_range(around(ns, 0.5)).and("flush latency as set (host.disk.flush_latency)");
     }
     let none = no_flush(site, disk);
     if let Some(why) = none {
         write = write.and(format!("the kernel sends no flush ({why})"));
         // Without a cache a write is on the medium when it is answered.
         if class.name == SPINNING.name {
-            write = write.at(scaled(turn_ns(site), 1.3));
+            write = write.with_range(scaled(turn_ns(site), 1.3));
         }
     }
     Durable { class, write, flush: none.is_none().then_some(flush) }

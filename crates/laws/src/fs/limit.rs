@@ -86,7 +86,7 @@ impl Limit {
     }
 
     fn binding(&self, free: Law, range: Range) -> Law {
-        free.at(range).and(format!("the control group allows at most {}", self.what))
+        free.with_range(range).and(format!("the control group allows at most {}", self.what))
     }
 }
 

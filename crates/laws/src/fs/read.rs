@@ -163,7 +163,7 @@ pub fn readahead_gain(facts: Facts, below: Below, pattern: Pattern, size: u64) -
     // one.
     let most = 2.0 * (size as f64).min(PASS_BYTES) / BLOCK_BYTES;
     let high = ratio.high.min(most);
-    let gain = Law::of(range(ratio.low.max(0.3), ratio.likely.min(high), high), "");
+    let gain = Law::from_range(range(ratio.low.max(0.3), ratio.likely.min(high), high), "");
     let why = "with readahead a pass waits for the device at least once";
     Some(gain.with(&without).with(&with).and(why))
 }
@@ -235,7 +235,7 @@ fn measured_alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     };
     let us = ns / 1e3;
     let told = format!("faults without readahead took {us:.1} µs {how} (measured by memory.fault)");
-    Some(Law::of(scaled(factor, ns), told))
+    Some(Law::from_range(scaled(factor, ns), told))
 }
 
 /// In order with readahead: the device is waited for once, then its transfer, and the copies.
@@ -257,7 +257,7 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         // What was measured page by page has its waits in it.
         Some(ns) => {
             let told = format!("with readahead a page took {ns:.0} ns (measured by memory.fault)");
-            (Law::of(scaled(range(0.5, 1.0, 2.0), ns), told), once)
+            (Law::from_range(scaled(range(0.5, 1.0, 2.0), ns), told), once)
         }
         None => {
             let windows = scaled(product(device.next.range, WAITED), BLOCK_BYTES / ahead.min(pass));
@@ -272,7 +272,7 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         of_device.high + of_copies.high,
     );
     let how = format!("{blocks:.0} blocks share the waits for windows of {ahead:.0} bytes");
-    let law = (transfer + copies).at(sum(waited, both)).and(how);
+    let law = (transfer + copies).with_range(sum(waited, both)).and(how);
     Some(law.when(facts.known.is_none(), |law| unless_plain(facts, below, law, read)))
 }
 

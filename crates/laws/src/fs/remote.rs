@@ -131,7 +131,7 @@ fn together<const PARTS: usize>(parts: [Law; PARTS]) -> Law {
     let whole = parts.iter().map(|part| part.range).reduce(add);
     let sum = parts.into_iter().reduce(|sum, part| sum + part);
     let (sum, whole) = sum.zip(whole).expect("there are parts");
-    sum.at(whole)
+    sum.with_range(whole)
 }
 
 /// What is shared by the blocks that are read ahead.
@@ -163,7 +163,7 @@ pub fn block(facts: Facts, way: &Way, reading: Reading) -> Law {
         Reading::Ahead => {
             let waits = shared(alone.range);
             let Range { low, high, .. } = AHEAD_BLOCKS;
-            together([alone.at(waits), transfer(facts, way), copy()])
+            together([alone.with_range(waits), transfer(facts, way), copy()])
                 .and(format!("sequential readahead: {low} to {high} blocks in flight"))
         }
     }
@@ -178,7 +178,7 @@ pub fn one_read(facts: Facts, way: &Way, reading: Reading) -> Law {
         Reading::Missed | Reading::Ahead => {
             let Range { likely, high, .. } = mean.range;
             let of = range(COPY.low, likely.min(COPY.likely * 4.0), high);
-            mean.at(of).and("most reads hit readahead and only copy")
+            mean.with_range(of).and("most reads hit readahead and only copy")
         }
     }
 }
@@ -316,11 +316,11 @@ fn server(facts: Facts) -> Law {
             let (memory, disk) = (memory / 1e3, disk / 1e3);
             let told =
                 format!("as this machine: {memory:.1} to {disk:.0} µs (measured by fs.read)");
-            Law::of(end_by_end(SERVER_MEMORY, spread, |a, b| a + b), told)
+            Law::from_range(end_by_end(SERVER_MEMORY, spread, |a, b| a + b), told)
         }
         None => {
             let of = range(SERVER_MEMORY.low, SERVER_MEMORY.likely, SERVER_DISK_NS);
-            Law::of(of, "the server answers from memory, or a small server from its disk")
+            Law::from_range(of, "the server answers from memory, or a small server from its disk")
         }
     }
 }

@@ -148,7 +148,10 @@ const SERVER_LINES: f64 = 1.35;
 fn one_core_reads(facts: Facts, level: Level, row: &Design, clock: Law) -> Result<Law, String> {
     let second = product(row.second, clock.range);
     if level == Level::L2 {
-        return Ok(clock.at(second).and("bytes per cycle from the second-level cache").unsourced());
+        return Ok(clock
+            .with_range(second)
+            .and("bytes per cycle from the second-level cache")
+            .unsourced());
     }
     let latency = match facts.known.and_then(|known| level_ns(known, level)) {
         Some(ns) => Law::hardware(around(ns, 0.1), "latency measured by memory.latency"),
@@ -161,7 +164,7 @@ fn one_core_reads(facts: Facts, level: Level, row: &Design, clock: Law) -> Resul
     let lines = product(in_flight, inverse(LINE * 1e9, latency.range));
     let path = if level.is_memory() { second } else { product(row.third, clock.range) };
     let why = format!("{:.0} to {:.0} lines in flight", in_flight.low, in_flight.high);
-    Ok(latency.at(meet(lines, path)).and(why).unsourced())
+    Ok(latency.with_range(meet(lines, path)).and(why).unsourced())
 }
 
 /// [`bandwidth`] at a core clock.
@@ -182,7 +185,7 @@ fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
     let read = one_core_reads(facts, of.level, &row, clock)?
         .and(format_args!("{design} in plumb's table"));
     let one = meet(instructions.range, product(read.range, over_reading(of, streams)));
-    let mut all = read.at(product(one, many)).and(format_args!("on {cores} cores"));
+    let mut all = read.with_range(product(one, many)).and(format_args!("on {cores} cores"));
     if of.level.is_memory() {
         let peak = memory_peak(site, &cpus);
         let most = product(peak.range, over_bus(of, streams));
@@ -227,7 +230,7 @@ pub fn efficiency(site: &Site, of: &Transfer) -> Result<Law, String> {
         let Range { low, likely, high } = share.range;
         // The figure counts a read before each store, also where the core leaves it out.
         let whole = if streams(site, of) { of.bus_ratio() } else { 1.0 };
-        return Ok(share.at(range(low, likely.min(0.98 * whole), high.min(1.02 * whole))));
+        return Ok(share.with_range(range(low, likely.min(0.98 * whole), high.min(1.02 * whole))));
     }
     let cpus = cpus_of(site, of.threads);
     let (row, _) = design_of(site, &cpus).ok_or(
@@ -236,7 +239,7 @@ pub fn efficiency(site: &Site, of: &Transfer) -> Result<Law, String> {
     // The clock is on both sides.
     let clock = best_core_clock(facts);
     let hz = clock.range.likely;
-    let rate = rate(facts, of, clock.at(range(hz, hz, hz)))?;
+    let rate = rate(facts, of, clock.with_range(range(hz, hz, hz)))?;
     let cores = distinct_cores(site, &cpus).max(1) as f64;
     Ok(rate.times(1.0 / (hz * per_cycle(site, &row, of) * cores)))
 }
@@ -248,7 +251,7 @@ pub fn stream_mean(facts: Facts, of: &Transfer) -> Result<Law, String> {
     let laws: Vec<Law> = laws.into_iter().collect::<Result<_, _>>()?;
     let mean = |end: fn(&Range) -> f64| laws.iter().map(|law| end(&law.range) / 4.0).sum();
     let mean = range(mean(|of| of.low), mean(|of| of.likely), mean(|of| of.high));
-    Ok(laws[3].clone().at(mean))
+    Ok(laws[3].clone().with_range(mean))
 }
 
 /// A copy's loads over a read's, by instructions, above which one of them is wrong.

@@ -327,7 +327,7 @@ mod tests {
                 |known| minor(Facts { site: &site, known: Some(known) }, fault).range.likely;
             let mut slow = known.clone();
             let measured = known
-                .of("memory.bandwidth", "bandwidth")
+                .figures("memory.bandwidth", "bandwidth")
                 .find(|(case, _)| case.text("op") == Some(op) && case.text("level") == Some(level));
             put(&mut slow, op, level, measured.expect("it is put").1 / 10.0);
             let more = likely(&slow) - likely(&known);

@@ -32,7 +32,7 @@ pub fn walk_ns(known: &Known, footprint: f64) -> Option<f64> {
     let nearest = |pages: &str| {
         let walk = [("pattern", "random"), ("load", "pointer"), ("pages", pages)];
         let is_it = |case: &CaseId| walk.iter().all(|(name, is)| case.text(name) == Some(*is));
-        let found = known.of("memory.latency", "latency").filter(|(case, _)| is_it(case));
+        let found = known.figures("memory.latency", "latency").filter(|(case, _)| is_it(case));
         let near = found.filter_map(|(case, ns)| Some((distance(case)?, ns)));
         let near = near.filter(|(distance, _)| *distance <= NEAR.ln());
         near.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, ns)| ns)
@@ -49,7 +49,7 @@ pub fn moved(known: &Known, op: Op, level: Level) -> Option<f64> {
             && case.text("stores").is_none_or(|stores| stores == Stores::Regular.text())
             && case.int("threads").is_none_or(|threads| threads == 1)
     };
-    let rates = known.of("memory.bandwidth", "bandwidth").filter(|(case, _)| is_it(case));
+    let rates = known.figures("memory.bandwidth", "bandwidth").filter(|(case, _)| is_it(case));
     rates.map(|(_, rate)| rate / 1e9).filter(|rate| *rate > 0.0).reduce(f64::max)
 }
 
@@ -124,7 +124,7 @@ mod tests {
         let way = Way { via: Via::Pipe, pair: Class::Same, size: 1 << 20 };
         let through_a_pipe = |times: f64| {
             let mut scaled = known.clone();
-            for (case, rate) in known.of("memory.bandwidth", "bandwidth") {
+            for (case, rate) in known.figures("memory.bandwidth", "bandwidth") {
                 scaled.insert(Key::new("memory.bandwidth", case, "bandwidth"), times * rate);
             }
             bandwidth(Facts { site: &site, known: Some(&scaled) }, &way).range.likely

@@ -71,7 +71,7 @@ pub fn bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law 
     let rate = inverse(1.0, slower.range);
     // Prefetchers have more lines in flight than the core: part of the latency is hidden.
     slower
-        .at(range(rate.low * 0.8, rate.likely.max(0.5), rate.high.max(1.05)))
+        .with_range(range(rate.low * 0.8, rate.likely.max(0.5), rate.high.max(1.05)))
         .and("one CPU has the same number of lines in flight to any node")
 }
 
@@ -83,7 +83,7 @@ pub fn node_bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) ->
     }
     let rate = inverse(1.0, slower.range);
     let why = "limited by the inter-node link and the other node's channels, which nothing states";
-    slower.at(range(0.1, (rate.likely * 0.8).max(0.15), rate.high.max(1.2))).and(why)
+    slower.with_range(range(0.1, (rate.likely * 0.8).max(0.15), rate.high.max(1.2))).and(why)
 }
 
 /// Time of a random load from the memory node, in ns. `None` where known figures add nothing.

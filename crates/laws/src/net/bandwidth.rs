@@ -164,7 +164,7 @@ pub fn bandwidth(facts: Facts, flow: &Flow) -> Law {
 fn steady(facts: Facts, flow: &Flow) -> Law {
     let Work { sender, receiver, .. } = work(facts, flow);
     let bytes = 1e9 * flow.of.message as f64;
-    let way = Way::of(facts.site).toward(flow.is_up());
+    let way = Way::of(facts.site);
     let rate = if way.kind() == Kind::Loopback {
         let time = match flow.is_same_cpu() {
             true => (sender + receiver)
@@ -188,7 +188,7 @@ fn steady(facts: Facts, flow: &Flow) -> Law {
     if flow.is_udp() && flow.interval_ns > 0 {
         let paced = flow.streams as f64 * bytes / flow.interval_ns as f64;
         let all = least(rate.range, range(0.8 * paced, paced, 1.01 * paced));
-        return rate.at(all).and("at most one message per interval");
+        return rate.with_range(all).and("at most one message per interval");
     }
     rate
 }
@@ -203,10 +203,10 @@ fn between_hosts(site: &Site, way: &Way<'_>, flow: &Flow, work: Law) -> Law {
     let one = core.range;
     let cores = range(one.low, one.likely * streams.min(2.0), one.high * streams);
     let all = least(least(link.range, cores), calls.range);
-    let mut rate = link.with(&core).with(&calls).at(all);
+    let mut rate = link.with(&core).with(&calls).with_range(all);
     if let Some(window) = window::rate(site, way, flow) {
         let all = least(rate.range, window.range);
-        rate = rate.at(all).with(&window);
+        rate = rate.with_range(all).with(&window);
     }
     let (below, above, why) = match way.kind() {
         Kind::Wired => (3.0, 1.02, "datagrams that the receiver does not read in time are lost"),
@@ -287,7 +287,7 @@ pub fn peak(facts: Facts, flow: &Flow) -> Law {
 pub fn copies(facts: Facts, flow: &Flow) -> Law {
     let Work { receiver, copies, .. } = work(facts, flow);
     let time = range(copies.range.low, receiver.range.likely, 2.0 * receiver.range.high);
-    receiver.at(time).inverse(1e9 * flow.of.message as f64).and("one call and one copy")
+    receiver.with_range(time).inverse(1e9 * flow.of.message as f64).and("one call and one copy")
 }
 
 /// CPU time of an end for a message that it had, in ns.
@@ -345,7 +345,7 @@ fn at_once(site: &Site, flow: &Flow) -> (f64, &'static str) {
 /// What steady transfers are compared with, in B/s, and what it is; `None` if the reference is
 /// unknown.
 pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, String)> {
-    let way = Way::of(site).toward(flow.is_up());
+    let way = Way::of(site);
     if way.kind() != Kind::Loopback {
         let bound = super::link_bound(&way, flow.transport())?;
         return Some((bound.constant, format!("relative to the link: {}", bound.rule)));
@@ -363,7 +363,7 @@ pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, Strin
 
 /// What the comparison should give.
 pub fn efficiency(site: &Site, flow: &Flow) -> Option<Law> {
-    let way = Way::of(site).toward(flow.is_up());
+    let way = Way::of(site);
     if way.kind() == Kind::Loopback {
         let (facts, (at_once, how)) = (Facts::prior(site), at_once(site, flow));
         let mut caches = described_levels(site).into_iter().map(|(level, _)| level);
@@ -374,7 +374,7 @@ pub fn efficiency(site: &Site, flow: &Flow) -> Option<Law> {
         return Some(share.and(format!("relative to a program's copies, {how}")).with(&copies));
     }
     link_rate(&way)?;
-    let law = Law::of(range(1e-4, 0.95, 1.02), way.name());
+    let law = Law::from_range(range(1e-4, 0.95, 1.02), way.name());
     Some(law.and("lower if calls, a core or the path limit"))
 }
 

@@ -54,15 +54,6 @@ const SLICES: Range = range(0.0, 1.5e5, 9e6);
 const BACKLOG: Range = range(0.0, 2e4, 1.5e6);
 
 impl Beside {
-    /// The way of the traffic.
-    fn way<'site>(&self, site: &'site Site) -> Way<'site> {
-        let way = Way::of(site);
-        match self.direction {
-            Direction::Both => way.both(),
-            direction => way.toward(direction == Direction::Up),
-        }
-    }
-
     /// CPUs of the traffic's threads at both ends: such as nothing else of the case is on, where
     /// there are any; none where the site does not allow the ends.
     pub fn traffic_cpus(&self, site: &Site) -> Option<[usize; 2]> {
@@ -128,7 +119,7 @@ pub fn rate(site: &Site, of: &Beside) -> Law {
         };
         core.by(cpus).and(whose).and("loopback: memory copies, no link")
     } else {
-        let link = goodput(&of.way(site), Transport::Tcp);
+        let link = goodput(&Way::of(site), Transport::Tcp);
         let streams = of.streams as f64;
         let all = range(
             // A stream that starts, shares or waits: less than the link for a while.
@@ -136,7 +127,7 @@ pub fn rate(site: &Site, of: &Beside) -> Law {
             link.range.likely.min(core.range.likely * streams),
             link.range.high.min(core.range.high * streams),
         );
-        link.at(all)
+        link.with_range(all)
     };
     let share = if site.peer.is_none() { 0.55 } else { 0.85 };
     law.when(of.direction == Direction::Both, |law| {
@@ -152,7 +143,7 @@ fn added(site: &Site, of: &Beside) -> Law {
         let contended = (!of.has_own_cpus(site)).then(|| Law::software(SLICES, slices));
         return Law::software(BACKLOG, "packets wait in a CPU's backlog") + contended;
     }
-    let way = of.way(site);
+    let way = Way::of(site);
     let rate = rate(site, of).range;
     let ns = |bytes: f64, rate: f64| bytes * 1e9 / rate;
     let net = &site.host.net;
@@ -186,7 +177,7 @@ pub fn beside(facts: Facts, of: &Beside, timeout_ns: f64) -> Law {
     let all = idle + added(facts.site, of);
     let likely = all.range.likely.min(0.5 * timeout_ns).max(low);
     let high = all.range.high.min(timeout_ns).max(likely);
-    all.at(range(low, likely, high))
+    all.with_range(range(low, likely, high))
 }
 
 /// The round trip beside the traffic over the one without.
@@ -208,7 +199,7 @@ pub fn queue(site: &Site, of: &Beside, timeout_ns: f64) -> Law {
         added.range.likely.min(0.5 * timeout_ns) * rate.range.likely / 1e9,
         added.range.high.min(timeout_ns) * rate.range.high / 1e9,
     );
-    rate.with(&added).at(bytes).and("below 0 if the traffic shortens round trips")
+    rate.with(&added).with_range(bytes).and("below 0 if the traffic shortens round trips")
 }
 
 /// CPU time of one end per byte of the traffic, in ns/B.
@@ -217,7 +208,7 @@ pub fn cpu_per_byte(site: &Site, of: &Beside) -> Law {
     let by_core = product(inverse(1e9, core.range), range(0.4, 0.8, 2.0));
     // The round trips take the CPU as well, however slow the traffic is.
     let trips = 1e9 / rate(site, of).range.low.max(1.0);
-    core.at(range(by_core.low, by_core.likely, by_core.high + trips))
+    core.with_range(range(by_core.low, by_core.likely, by_core.high + trips))
         .and("plus the time of the round trips, at most one CPU")
 }
 

@@ -164,7 +164,7 @@ pub fn less_socket(
         left.range.likely.max(0.2 * rtt_ns),
         left.range.high.max(0.5 * rtt_ns),
     );
-    Some(left.at(range))
+    Some(left.with_range(range))
 }
 
 fn measured(rtt_ns: f64, protocol: Protocol) -> Law {
@@ -192,7 +192,7 @@ pub fn socket_cost(site: &Site, protocol: Protocol, way: &Way<'_>) -> Law {
         cost.range.likely * if is_here { 1.3 } else { 0.8 },
         far(most).range.high + near(most).high,
     );
-    cost.at(range).and("at the far end a process replies instead of an interrupt handler")
+    cost.with_range(range).and("at the far end a process replies instead of an interrupt handler")
 }
 
 /// Echoes that are never answered, as a share of those sent.

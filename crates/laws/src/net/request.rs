@@ -143,7 +143,7 @@ fn capacity(facts: Facts, of: &Requests) -> Range {
     if facts.site.peer.is_none() {
         return by_cpu;
     }
-    let link = goodput(&Way::of(facts.site).both(), of.transport());
+    let link = goodput(&Way::of(facts.site), of.transport());
     least(by_cpu, link.times(1.0 / of.message.max(1) as f64).range)
 }
 
@@ -171,7 +171,9 @@ pub fn closed_rate(facts: Facts, of: &Requests) -> Law {
         all.high = all.high.max(awake.high);
     }
     let count = of.connections;
-    alone.at(all).and(format!("{count} requests in flight, limited by an end's CPU or the link"))
+    alone
+        .with_range(all)
+        .and(format!("{count} requests in flight, limited by an end's CPU or the link"))
 }
 
 /// Requests a second that are asked for; of the closed loop those that it reaches.
@@ -237,7 +239,9 @@ pub fn service(facts: Facts, of: &Requests, window_ns: f64) -> Law {
     if of.asked() == Asked::Closed {
         let rate = closed_rate(facts, of);
         let range = inverse(1e9 * of.connections as f64, rate.range);
-        return rate.at(range).and("requests in flight divided by their rate (Little's law)");
+        return rate
+            .with_range(range)
+            .and("requests in flight divided by their rate (Little's law)");
     }
     let (alone, awake) = (alone(facts, of), awake(facts, of));
     let (u, asleep) = (utilisation(facts, of), asleep(facts, of));
@@ -260,7 +264,7 @@ pub fn service(facts: Facts, of: &Requests, window_ns: f64) -> Law {
         time.high = time.high.max(window_ns);
         why = "a queue at the server that may grow for the whole window";
     }
-    alone.at(time).and(format!("{why}, at {:.0} % of the closed loop's rate", 100.0 * u))
+    alone.with_range(time).and(format!("{why}, at {:.0} % of the closed loop's rate", 100.0 * u))
 }
 
 /// From due time to sending, in ns: the median. The sender never sleeps, so a request waits for
@@ -282,7 +286,9 @@ pub fn lateness(facts: Facts, of: &Requests, window_ns: f64) -> Law {
         high = high.max(window_ns);
     }
     let range = range(idle.range.low.min(looks.range.low), looks.range.likely, high);
-    looks.at(range).and(format!("half a turn of the sender's loop, at {:.0} % load", 100.0 * u))
+    looks
+        .with_range(range)
+        .and(format!("half a turn of the sender's loop, at {:.0} % load", 100.0 * u))
 }
 
 /// From due time to reply, in ns: the median.
@@ -314,7 +320,7 @@ pub fn cpu_far(facts: Facts, of: &Requests) -> Law {
         let asleep = asleep(facts, of);
         let ns = asleep * sleeping + 1.3 * (1.0 - asleep) * end.range.likely;
         let told = format!("with a sleep for each {:.1} µs (measured by net.rtt)", sleeping / 1e3);
-        return end.at(range(0.5 * ns, ns, 2.0 * ns)).and(told);
+        return end.with_range(range(0.5 * ns, ns, 2.0 * ns)).and(told);
     }
     let [near, far] = ends_awake(facts, of);
     let pair = if facts.site.peer.is_some() { far } else { near };

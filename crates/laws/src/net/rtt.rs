@@ -149,12 +149,12 @@ fn plain(
     metric: &'static str,
 ) -> impl Iterator<Item = (Exchange, f64)> {
     let of = move |(id, ns): (&CaseId, f64)| {
-        let case = <Exchange as Fields>::of(id)?;
+        let case = <Exchange as Fields>::from_id(id)?;
         let is_plain = !case.is_fresh() && case.arrivals == arrivals && case.connections == 1;
         let fits = is_plain && case.protocol == protocol && id.text(FAR) == Some(far);
         fits.then_some((case, ns))
     };
-    known.of("net.rtt", metric).filter_map(of)
+    known.figures("net.rtt", metric).filter_map(of)
 }
 
 /// The same by ends that block.

@@ -7,7 +7,6 @@ use bench::experiment::fixtures::bare_site;
 use bench::experiment::fixtures::joined::{FAST, GIGABIT, HALF, RADIO, USB, VETH, VIRTIO, joined};
 use bench::experiment::fixtures::{case, recorded, sites};
 use bench::experiment::{Known, Site};
-use host::net::shaping::{Place, Shaper};
 use host::{Distance, Host, Root};
 use record::event::Range;
 use record::key::Key;
@@ -114,35 +113,6 @@ fn a_shaper_counts_frames_without_what_the_wire_adds() {
     assert!((rate.range.likely - told).abs() < 1.0, "{rate:?}");
     assert!(rate.range.low > 0.96 * told && rate.range.high < 1.02 * told);
     assert!(rate.because().contains("shaped_rate"));
-}
-
-#[test]
-fn a_shaper_holds_what_its_own_end_sends() {
-    let mut site = joined(GIGABIT, GIGABIT);
-    let shape = |host: &mut Host, mbit: u64| {
-        host.net.interfaces[0].shaping = vec![Shaper {
-            kind: "tbf".to_owned(),
-            place: Place::Root,
-            bits_per_second: Some(mbit * 1_000_000),
-            peak_bits_per_second: None,
-            burst_bytes: Some(32_768),
-            classes: Vec::new(),
-        }];
-    };
-    shape(&mut site.host, 200);
-    let bits = |site: &Site, is_up| Way::of(site).toward(is_up).bits_per_second();
-    assert_eq!((bits(&site, true), bits(&site, false)), (Some(2e8), Some(1e9)));
-    assert_eq!(Way::of(&site).both().bits_per_second(), Some(2e8));
-    let up = Way::of(&site).toward(true);
-    assert!(up.is_shaped() && up.name().contains("tbf 200 Mbit/s on e0"));
-    let rate = goodput(&up, Transport::Tcp).range;
-    assert!(rate.high < 1.02 * 2.5e7 * 1448.0 / 1514.0, "{rate:?}");
-    // The far end's holds the other direction, and one above the link's rate holds nothing.
-    shape(&mut site.peer.as_mut().expect("a peer").host, 100);
-    shape(&mut site.host, 2000);
-    assert_eq!((bits(&site, true), bits(&site, false)), (Some(1e9), Some(1e8)));
-    assert!(!Way::of(&site).toward(true).is_shaped());
-    assert_eq!(Way::of(&site).both().bits_per_second(), Some(1e8));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use bench::experiment::Site;
 use host::net::Interface;
-use host::net::shaping::Shaper;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -94,20 +93,6 @@ pub struct Way<'facts> {
     pub shaped_bits: Option<f64>,
     /// An MTU that the user gave.
     pub given_mtu_bytes: Option<u64>,
-    /// The shaper that everything an end sends must pass, as its kernel reports; none before a
-    /// direction is chosen.
-    pub held: Option<Held<'facts>>,
-}
-
-/// A shaper at an end.
-#[derive(Clone, Copy, Debug)]
-pub struct Held<'facts> {
-    /// What it lets out, in bit/s.
-    pub bits: f64,
-    /// Where it is.
-    pub interface: &'facts str,
-    /// What it is.
-    pub shaper: &'facts Shaper,
 }
 
 impl<'facts> Way<'facts> {
@@ -134,32 +119,7 @@ impl<'facts> Way<'facts> {
             given_bits: given("net.rate"),
             shaped_bits: given("net.shaped_rate"),
             given_mtu_bytes: given("net.mtu").map(|bytes| bytes as u64),
-            held: None,
         }
-    }
-
-    /// The way of what this end sends (`is_up`), or of what the other does.
-    #[must_use]
-    pub fn toward(self, is_up: bool) -> Way<'facts> {
-        let sender = if is_up { self.near } else { self.far };
-        Way { held: sender.and_then(held_at), ..self }
-    }
-
-    /// The way of what goes both ways: the slower direction's.
-    #[must_use]
-    pub fn both(self) -> Way<'facts> {
-        let [up, down] = [true, false].map(|is_up| self.toward(is_up));
-        match (up.held, down.held) {
-            (Some(out), Some(inward)) if inward.bits < out.bits => down,
-            (None, Some(_)) => down,
-            _ => up,
-        }
-    }
-
-    /// The shaper that is known to be slower than the link.
-    pub fn holding(&self) -> Option<Held<'facts>> {
-        let link = self.unheld_bits();
-        self.held.filter(|held| self.is_remote && link.is_none_or(|link| held.bits < link))
     }
 
     /// What kind of way it is: the slower kind of its two ends.
@@ -194,11 +154,6 @@ impl<'facts> Way<'facts> {
     /// The nominal rate in bit/s: what the user gave, else that of the slower end's card. None
     /// where no card is on the way, whatever drivers claim.
     pub fn bits_per_second(&self) -> Option<f64> {
-        let held = self.holding().map(|held| held.bits);
-        held.or_else(|| self.unheld_bits())
-    }
-
-    fn unheld_bits(&self) -> Option<f64> {
         if !self.is_remote {
             return None;
         }
@@ -214,7 +169,7 @@ impl<'facts> Way<'facts> {
 
     /// The rate is a shaper's, which counts frames without preamble, check sum and gap.
     pub fn is_shaped(&self) -> bool {
-        self.shaped_bits.is_some() || self.holding().is_some()
+        self.is_remote && self.shaped_bits.is_some()
     }
 
     /// The user gave the rate.
@@ -250,16 +205,15 @@ impl<'facts> Way<'facts> {
             Kind::Wireless => "a radio link",
             Kind::Unknown => "a path through unknown devices",
         };
-        let rate = match (self.bits_per_second(), self.holding()) {
-            (_, Some(held)) => format!(" limited by {} on {}", held.shaper.name(), held.interface),
-            (Some(bits), _) if self.is_shaped() => {
+        let rate = match self.bits_per_second() {
+            Some(bits) if self.is_shaped() => {
                 format!(" shaped to {:.0} Mbit/s (host.net.shaped_rate)", bits / 1e6)
             }
-            (Some(bits), _) if self.is_given() => {
+            Some(bits) if self.is_given() => {
                 format!(" of {:.0} Mbit/s (host.net.rate)", bits / 1e6)
             }
-            (Some(bits), _) => format!(" of {:.0} Mbit/s", bits / 1e6),
-            (None, _) => String::new(),
+            Some(bits) => format!(" of {:.0} Mbit/s", bits / 1e6),
+            None => String::new(),
         };
         let by = match (self.near, self.far) {
             (Some(near), Some(far)) => format!(" ({} to {})", near.name, far.name),
@@ -332,11 +286,6 @@ const PARAVIRTUAL_DRIVERS: [&str; 7] =
     ["virtio_net", "vmxnet3", "hv_netvsc", "xen-netfront", "vif", "ena", "gve"];
 /// Devices without hardware that have cards below them and report those cards' rate.
 const STACKED_DRIVERS: [&str; 5] = ["bonding", "team", "802.1Q VLAN Support", "macvlan", "ipvlan"];
-
-fn held_at(interface: &Interface) -> Option<Held<'_>> {
-    let (shaper, bits) = interface.shaper()?;
-    Some(Held { bits: bits as f64, interface: &interface.name, shaper })
-}
 
 fn kind_of(interface: &Interface) -> Kind {
     let driver = interface.driver.as_deref().unwrap_or_default();

@@ -54,7 +54,7 @@ pub fn tick_cost(site: &Site) -> Law {
         Some(true) => (TICK_GUEST_NS, "a tick, including exits to the hypervisor"),
         None => (TICK_UNKNOWN_NS, "a tick, perhaps with exits to a hypervisor"),
     };
-    Law::of(range, why).counting_if(!is_bare(site), Condition::Hypervisor)
+    Law::from_range(range, why).counting_if(!is_bare(site), Condition::Hypervisor)
 }
 
 /// What a turn of the loop has beside the read: a shift, an or, a difference, a compare and a
@@ -91,7 +91,7 @@ pub fn threshold_ns(site: &Site) -> Law {
     let high: f64 = if is_bare(site) { 900.0 } else { 1_200.0 };
     let least = |turn: f64| THRESHOLD_LEAST_NS.max(TURNS_LEAST * turn);
     let Range { low, likely, high: longest } = turn.range;
-    turn.at(range(least(low), 1.4 * least(likely), high.max(least(longest))))
+    turn.with_range(range(least(low), 1.4 * least(likely), high.max(least(longest))))
         .and("above the loop's iteration time and its spread, below the shortest interrupt")
 }
 
@@ -115,7 +115,7 @@ pub fn active_ns(site: &Site, cpu: Option<usize>) -> Law {
     let gaps = gap_rate_hz(site, cpu);
     if is_tickless(site, cpu) {
         let likely = 1e9 / gaps.range.likely.max(1.0);
-        return gaps.at(range(1e5, likely, 4e9));
+        return gaps.with_range(range(1e5, likely, 4e9));
     }
     let mut law = gaps.inverse(1e9);
     // Between gaps at random times the median is ln 2 of the mean; bursts lie closer.
@@ -195,7 +195,7 @@ pub fn lost_timer(site: &Site, cpu: Option<usize>) -> Law {
         // A product of intervals by their logarithms has no zero.
         false => {
             let Range { likely, high, .. } = rate.range;
-            rate.at(range(0.0, likely * cost.range.likely, high * cost.range.high))
+            rate.with_range(range(0.0, likely * cost.range.likely, high * cost.range.high))
         }
     };
     let share = share.times(1e-9).with(&cost);
@@ -219,7 +219,7 @@ pub fn lost(site: &Site, cpu: Option<usize>) -> Law {
     }
     let throttled = throttled(site);
     let (of, unthrottled) = (throttled.range, law.range);
-    law.at(range(
+    law.with_range(range(
         of.low,
         of.likely + (1.0 - of.likely) * unthrottled.likely,
         (of.high + unthrottled.high).min(1.0),
@@ -266,14 +266,14 @@ pub fn longest_gap_ns(site: &Site) -> Law {
     let (likely, high): (f64, f64) = if is_bare(site) { (30e3, 1e6) } else { (100e3, 20e6) };
     let low = 1.2 * cost.range.low;
     let law = cost
-        .at(range(low, likely, high))
+        .with_range(range(low, likely, high))
         .and("the longest of hundreds of gaps: a kernel thread, or a hypervisor's time slice")
         .counting(Condition::Hypervisor);
     let Some(quota) = quota(site) else {
         return law;
     };
     // A window may end before the quota does; what is overrun is taken from the next period.
-    law.at(range(low, quota.gap_ns.max(likely), (2.0 * quota.period_ns).max(high)))
+    law.with_range(range(low, quota.gap_ns.max(likely), (2.0 * quota.period_ns).max(high)))
         .and(quota.because)
 }
 

@@ -161,7 +161,7 @@ pub fn bandwidth(facts: Facts, way: &Way) -> Law {
         let overlapped =
             range(0.45 * alone.low, likely, 3.0 * alone.high + 2.0 * fewest * woken.high);
         let twice = 2.0 * fewest;
-        (work + handover).at(overlapped).and(format!(
+        (work + handover).with_range(overlapped).and(format!(
             "the parties overlap and contend, with {fewest:.4} to {twice:.4} wake-ups per message"
         ))
     };
@@ -249,9 +249,9 @@ fn waking(site: &Site) -> Law {
     let unknown = range(WAKE.low, 1.5 * WAKE.likely, WAKE_GUEST.high);
     let halt = "an idle CPU woken, by the hypervisor if it has halted";
     match site.host.kernel.virtualisation.is_guest {
-        Some(true) => guest_wake(site, Law::of(WAKE_GUEST, halt)),
-        Some(false) => Law::of(WAKE, "an idle CPU woken from a shallow idle state"),
-        None => Law::of(unknown, "an idle CPU woken, perhaps in a virtual machine"),
+        Some(true) => guest_wake(site, Law::from_range(WAKE_GUEST, halt)),
+        Some(false) => Law::from_range(WAKE, "an idle CPU woken from a shallow idle state"),
+        None => Law::from_range(unknown, "an idle CPU woken, perhaps in a virtual machine"),
     }
 }
 

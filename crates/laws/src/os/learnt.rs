@@ -99,7 +99,7 @@ fn times(usual: Law, factor: Option<Law>) -> Law {
     let middle = likely * factor.range.likely;
     let below = (factor.range.low / factor.range.likely).max(low / likely);
     let above = (factor.range.high / factor.range.likely).min(high / likely);
-    usual.at(range(middle * below, middle, middle * above)).with(&factor)
+    usual.with_range(range(middle * below, middle, middle * above)).with(&factor)
 }
 
 /// Whether os.syscall says how fast the kernel is.

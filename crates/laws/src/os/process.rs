@@ -45,7 +45,7 @@ impl Creation {
     /// One of a sequence, in ns: the mean has the work that the kernel puts off beyond the reaping.
     pub fn in_sequence(&self) -> Law {
         let Range { low, likely, high } = self.reaped.range;
-        let mean = self.reaped.clone().at(range(low, 1.1 * likely, 1.3 * high));
+        let mean = self.reaped.clone().with_range(range(low, 1.1 * likely, 1.3 * high));
         mean.and("up to 30 % for deferred freeing")
     }
 }
@@ -169,7 +169,7 @@ pub fn creation(facts: Facts, call: Call, bytes: u64, huge: bool) -> Creation {
     let returned = cycles_of(work.returned, copied);
     let first = work.first.map(|first| {
         let moment = before_or_after(returned.range, here(first));
-        in_memory_management(facts, returned.clone().at(moment))
+        in_memory_management(facts, returned.clone().with_range(moment))
     });
     Creation {
         first,
@@ -227,7 +227,7 @@ pub fn process_to_thread(facts: Facts, bytes: u64) -> Option<Law> {
 /// The cheapest thread of os.thread through the C library on one CPU, in ns.
 pub fn thread_ns(known: &Known) -> Option<f64> {
     known
-        .of("os.thread", "create_join")
+        .figures("os.thread", "create_join")
         .filter(|(case, ns)| {
             let alone = case.int("alive").is_none() && case.int("count").is_none();
             let near = case.text("pair").is_none_or(|pair| pair == "same");

@@ -81,7 +81,7 @@ pub fn slice(site: &Site, processes: u64) -> Law {
     if turn_ns >= SLICES_FREE * high {
         return free;
     }
-    free.at(range(0.05 * low, likely, high + period_ns)).and(format!(
+    free.with_range(range(0.05 * low, likely, high + period_ns)).and(format!(
         "the CPU quota stops the processes after {:.1} ms of every {:.0} ms",
         turn_ns / 1e6,
         period_ns / 1e6
@@ -375,7 +375,7 @@ pub fn interrupted(site: &Site, processes: u64) -> Law {
     let Range { likely, high, .. } = scaled(cost.range, 1.0 / tick_ns);
     let others = if cpu::is_guest(site) { 0.05 } else { 0.01 };
     // Those ticks at whose end the same process goes on.
-    cost.at(range(0.0, likely * (ticks - 1.0) / ticks + 1e-4, high + others))
+    cost.with_range(range(0.0, likely * (ticks - 1.0) / ticks + 1e-4, high + others))
         .and(format!("the ticks within a slice of {ticks:.0} ticks, and other interrupts"))
 }
 
@@ -395,12 +395,12 @@ pub fn lost(site: &Site, processes: u64) -> Law {
         (likely / slice.likely + inside.range.likely).min(1.0),
         (high / slice.low + inside.range.high).min(1.0),
     );
-    let law = switch.and("once per slice").with(&inside).at(own);
+    let law = switch.and("once per slice").with(&inside).with_range(own);
     let Some(allowed) = quota(site).map(CpuQuota::cpus) else {
         return law;
     };
     // A window that is short against the quota's periods may lie in one or the other.
-    law.at(range(own.low, own.likely.max(1.0 - allowed), 1.0 - 0.3 * allowed)).and(format!(
+    law.with_range(range(own.low, own.likely.max(1.0 - allowed), 1.0 - 0.3 * allowed)).and(format!(
         "the control group's CPU quota is {allowed:.2} CPUs, and the processes want one"
     ))
 }

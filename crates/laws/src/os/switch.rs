@@ -264,7 +264,8 @@ fn across(facts: Facts, of: &Handover, distance: Class) -> Law {
 /// From the interrupt that wakes an idle CPU to its first instruction, in ns.
 fn idle_exit(site: &Site) -> Law {
     if is_guest(site) {
-        let halt = Law::of(range(700.0, 6_000.0, 50_000.0), "a halt exits to the hypervisor");
+        let halt =
+            Law::from_range(range(700.0, 6_000.0, 50_000.0), "a halt exits to the hypervisor");
         return guest_wake(site, halt);
     }
     let states = &site.host.cpu.idle_states;

@@ -156,7 +156,8 @@ fn a_batch_shares_its_way_in() {
 fn a_host_that_polls_wakes_its_guest_sooner_in_short_gaps_alone() {
     let mut site = recorded("vm-granite-rapids");
     assert_eq!(site.host.cpu.idle_driver.as_deref(), Some("haltpoll"));
-    let woken = |site: &Site| work::guest_wake(site, Law::of(range(1.0, 2.0, 3.0), "a halt"));
+    let woken =
+        |site: &Site| work::guest_wake(site, Law::from_range(range(1.0, 2.0, 3.0), "a halt"));
     let waking = woken(&site);
     assert!(waking.because().contains("asks the host not to poll"), "{}", waking.because());
     assert_eq!(work::polled(&site, 0.0), 1.0, "the guest asks its host not to");

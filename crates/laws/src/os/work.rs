@@ -89,7 +89,7 @@ impl Work {
     /// The same, with what the mitigations take.
     pub fn guarded(self, site: &Site, guards: Guards) -> Range {
         let Work { instructions, returns, indirect_calls } = self;
-        let fitted = site.fitted.of(INSTRUCTIONS) * in_guest(site, GUEST_WORK);
+        let fitted = site.fitted.coefficient(INSTRUCTIONS) * in_guest(site, GUEST_WORK);
         let ipc = ipc(crate::cpu::core(site));
         let mut each = scaled(range(1.0 / IPC_DOUBT, 1.0, IPC_DOUBT), 1.0 / ipc);
         let density = |count: f64| if count == 0.0 { 0.0 } else { count / instructions.likely };
@@ -158,12 +158,12 @@ pub fn after_halt(site: &Site, gap_ns: f64, halt: Law) -> Law {
 
 /// The same soon after the halt, with the coefficient that the recorded guests gave.
 pub fn guest_wake(site: &Site, halt: Law) -> Law {
-    after_halt(site, 0.0, halt.times(site.fitted.of(GUEST_WAKE)))
+    after_halt(site, 0.0, halt.times(site.fitted.coefficient(GUEST_WAKE)))
 }
 
 /// A coefficient that only guests have.
 fn in_guest(site: &Site, name: &str) -> f64 {
-    if crate::cpu::is_guest(site) { site.fitted.of(name) } else { 1.0 }
+    if crate::cpu::is_guest(site) { site.fitted.coefficient(name) } else { 1.0 }
 }
 
 /// Cycles that the mitigations in force take within the kernel.
@@ -181,7 +181,7 @@ impl Guards {
         let words = Words(&site.host);
         let free = Guards { at_return: FREE, at_indirect_call: FREE };
         mitigations(&words).fold(free, |all, one| {
-            let fitted = site.fitted.of(one.name);
+            let fitted = site.fitted.coefficient(one.name);
             Guards {
                 at_return: sum(all.at_return, scaled(one.at_return, fitted)),
                 at_indirect_call: sum(all.at_indirect_call, scaled(one.at_indirect_call, fitted)),

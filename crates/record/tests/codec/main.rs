@@ -156,6 +156,7 @@ proptest! {
             | Err(
                 ReadError::NotARecord
                 | ReadError::Newer { .. }
+                | ReadError::Unreleased { .. }
                 | ReadError::Empty,
             ) => {}
             Err(ReadError::Corrupt { line, .. }) => prop_assert!((1..=3).contains(&line)),

@@ -1,12 +1,16 @@
 //! What tables say of a figure, a column each.
 
-use super::summary::UNPREDICTED;
 use crate::document::{Cell, Column, Tone};
 use crate::values;
 use analysis::figure::{Figure, Stats};
+use analysis::misses::{self, Miss};
 use analysis::verdict::Verdict;
-use record::event::{Ending, Range, Shares};
+use record::event::{Ending, PredictionKind, Range, Shares};
 use record::key::Value;
+use record::quantity::{digits, render};
+
+/// The verdict where a range says nothing.
+const UNPREDICTED: &str = "not predictable";
 
 /// A column of a table of figures.
 #[derive(Clone, Copy)]
@@ -19,26 +23,19 @@ pub struct Quantity {
     is_optional: bool,
     /// See [`Column::is_in_summary`].
     is_in_summary: bool,
+    /// See [`Column::hidden_from`].
+    hidden_from: u8,
 }
 
-/// Where room is short.
-pub const SHORT: &[Quantity] = &[
-    always("#predicted", predicted),
-    always("#measured", |figure| Cell::of(values::value(figure))),
-    always("#interval", |figure| Cell::of(values::interval(figure))),
-    always("#cycles", |figure| Cell::of(values::of_cycles(figure))),
-    always("verdict", verdict),
-    AS_FOUND,
-    SHARED,
-];
-
-/// In an experiment's whole table: the lab report's columns, and the percentiles of events.
+/// In an experiment's table: the lab report's columns, and the percentiles of events.
 pub const WHOLE: &[Quantity] = &[
-    always("#predicted", predicted),
+    ESTIMATE,
+    PREDICTED,
     Quantity { is_in_summary: true, ..HARDWARE },
     Quantity { is_in_summary: true, ..SOFTWARE },
-    always("#measured", |figure| Cell::of(values::value(figure))),
-    always("#interval", |figure| Cell::of(values::interval(figure))),
+    MEASURED,
+    INTERVAL,
+    RATIO,
     Quantity { is_in_summary: true, ..MEAN },
     Quantity { is_in_summary: true, ..TRIALS },
     Quantity { is_in_summary: true, ..BASIS },
@@ -46,62 +43,72 @@ pub const WHOLE: &[Quantity] = &[
     P90,
     P99,
     MAX,
-    sometimes("#cycles", |figure| Cell::of(values::of_cycles(figure))),
-    always("verdict", verdict),
-    AS_FOUND,
-    SHARED,
+    CYCLES,
+    VERDICT,
+    sometimes(9, "#as found", |figure| Cell::of(values::as_found(figure))),
+    sometimes(9, "#shared", |figure| Cell::of(values::shared(figure))),
 ];
 
-/// In the summary of all figures: the lab report's columns.
+/// In the summary of all figures, which a page searches and sorts: the lab report's columns, an
+/// estimate with its range in one, and verdicts that are one of a few.
 pub const SUMMARY: &[Quantity] = &[
     HARDWARE,
     SOFTWARE,
-    always("#predicted", predicted),
-    always("#measured", |figure| Cell::of(values::value(figure))),
-    always("#interval", |figure| Cell::of(values::interval(figure))),
+    always("#estimate", |figure| match figure.shown_range() {
+        Some(range) => {
+            let likely = render(range.likely, figure.unit());
+            Cell::plain(format!("{likely} ({})", predicted(figure).text))
+        }
+        None => predicted(figure),
+    }),
+    MEASURED,
+    INTERVAL,
+    RATIO,
     MEAN,
     TRIALS,
     BASIS,
-    sometimes("#cycles", |figure| Cell::of(values::of_cycles(figure))),
-    always("verdict", verdict),
+    CYCLES,
+    always("verdict", |figure| with_rounds(figure, judged_in_a_word(figure))),
 ];
-
-/// How the samples of a figure spread.
-pub const SPREAD: &[Quantity] = &[CYCLES, BASIS, MEAN, TRIALS, P50, P90, P99, MAX];
 
 /// What a report prints, in its own units, beside the value in ours.
 pub const PRINTED: &[Quantity] = &[
-    sometimes("table", |figure| printed(figure, "source")),
-    sometimes("#printed", |figure| printed(figure, "printed")),
-    sometimes("#also printed", |figure| printed(figure, "printed_also")),
-    sometimes("#deviation", |figure| printed(figure, "deviation_printed")),
-    sometimes("#trials", |figure| Cell::of(figure.at.get("n").map(Value::to_string))),
-    sometimes("#estimate", |figure| printed(figure, "estimate_printed")),
-    always("#value", |figure| Cell::of(values::value(figure))),
+    sometimes(0, "table", |figure| printed(figure, "source")),
+    sometimes(0, "#printed", |figure| printed(figure, "printed")),
+    sometimes(2, "#also printed", |figure| printed(figure, "printed_also")),
+    sometimes(1, "#deviation", |figure| printed(figure, "deviation_printed")),
+    sometimes(1, "#trials", |figure| Cell::of(figure.at.get("n").map(Value::to_string))),
+    sometimes(0, "#estimate", |figure| printed(figure, "estimate_printed")),
+    Quantity { heading: "#value", ..MEASURED },
 ];
 
-const AS_FOUND: Quantity = sometimes("#as found", |figure| Cell::of(values::as_found(figure)));
-const SHARED: Quantity = sometimes("#shared", |figure| Cell::of(values::shared(figure)));
-const HARDWARE: Quantity = sometimes("#base hardware", |figure| share(figure, |of| of.hardware));
+const ESTIMATE: Quantity = sometimes(4, "#estimate", |figure| {
+    Cell::of(figure.shown_range().map(|range| render(range.likely, figure.unit())))
+});
+const RATIO: Quantity = sometimes(3, "#ratio", |figure| Cell::of(figure.ratio().map(digits)));
+const PREDICTED: Quantity = always("#predicted", predicted);
+const MEASURED: Quantity = always("#measured", |figure| Cell::of(values::value(figure)));
+const INTERVAL: Quantity =
+    Quantity { hidden_from: 1, ..always("#interval", |figure| Cell::of(values::interval(figure))) };
+const VERDICT: Quantity = always("verdict", |figure| with_rounds(figure, judged(figure)));
+const HARDWARE: Quantity = sometimes(6, "#base hardware", |figure| share(figure, |of| of.hardware));
 const SOFTWARE: Quantity =
-    sometimes("#software overhead", |figure| share(figure, |of| of.software));
-
-const MEAN: Quantity = sometimes("#mean ± sd", |figure| Cell::of(values::mean(figure)));
-const TRIALS: Quantity = sometimes("#trials", |figure| Cell::of(values::trials(figure)));
-const BASIS: Quantity = sometimes("#core alone", |figure| Cell::of(values::basis(figure)));
-const CYCLES: Quantity =
-    sometimes("#cycles", |figure| Cell::of(figure.core_cycles().and(values::of_cycles(figure))));
-const P50: Quantity = sometimes("#p50", |figure| percentile(figure, "p50", |stats| stats.p50));
-const P90: Quantity = sometimes("#p90", |figure| percentile(figure, "p90", |stats| stats.p90));
-const P99: Quantity = sometimes("#p99", |figure| percentile(figure, "p99", |stats| stats.p99));
-const MAX: Quantity = sometimes("#max", |figure| percentile(figure, "max", |stats| stats.max));
+    sometimes(6, "#software overhead", |figure| share(figure, |of| of.software));
+const CYCLES: Quantity = sometimes(2, "#cycles", |figure| Cell::of(values::of_cycles(figure)));
+const MEAN: Quantity = sometimes(4, "#mean ± sd", |figure| Cell::of(values::mean(figure)));
+const TRIALS: Quantity = sometimes(5, "#trials", |figure| Cell::of(values::trials(figure)));
+const BASIS: Quantity = sometimes(8, "#core alone", |figure| Cell::of(values::basis(figure)));
+const P50: Quantity = sometimes(7, "#p50", |figure| percentile(figure, "p50", |stats| stats.p50));
+const P90: Quantity = sometimes(7, "#p90", |figure| percentile(figure, "p90", |stats| stats.p90));
+const P99: Quantity = sometimes(3, "#p99", |figure| percentile(figure, "p99", |stats| stats.p99));
+const MAX: Quantity = sometimes(6, "#max", |figure| percentile(figure, "max", |stats| stats.max));
 
 const fn always(heading: &'static str, cell: fn(&Figure) -> Cell) -> Quantity {
-    Quantity { heading, cell, is_optional: false, is_in_summary: false }
+    Quantity { heading, cell, is_optional: false, is_in_summary: false, hidden_from: 0 }
 }
 
-const fn sometimes(heading: &'static str, cell: fn(&Figure) -> Cell) -> Quantity {
-    Quantity { is_optional: true, ..always(heading, cell) }
+const fn sometimes(hidden_from: u8, heading: &'static str, cell: fn(&Figure) -> Cell) -> Quantity {
+    Quantity { is_optional: true, hidden_from, ..always(heading, cell) }
 }
 
 /// Those of the columns that some figure has, or that no table is without.
@@ -117,7 +124,7 @@ pub fn shown(all: &[Quantity], figures: &[&Figure]) -> Vec<Quantity> {
 pub fn heads(shown: &[Quantity]) -> Vec<Column> {
     let head = |one: &Quantity| {
         let column = Column::list(&[one.heading]).remove(0);
-        Column { is_in_summary: one.is_in_summary, ..column }
+        Column { is_in_summary: one.is_in_summary, hidden_from: one.hidden_from, ..column }
     };
     shown.iter().map(head).collect()
 }
@@ -159,31 +166,74 @@ fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> Cell {
     }))
 }
 
-/// The verdict, else the outcome.
-pub fn verdict(figure: &Figure) -> Cell {
-    let shown = figure.shown_prediction();
-    let told = shown.and_then(|judged| judged.shown_verdict(figure.value)).unwrap_or_default();
-    let judged = shown.and_then(|judged| judged.verdict);
-    let disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
-    let (text, tone) = match (figure.outcome, judged) {
-        (_, Some(Verdict::Impossible)) => (Verdict::Impossible.text(), Tone::Bad),
-        (Ending::Failed, _) => ("failed", Tone::Bad),
-        (Ending::Skipped, _) => ("skipped", Tone::Muted),
-        (Ending::Measured, Some(Verdict::Within)) => (told, Tone::Good),
-        (Ending::Measured, Some(Verdict::Unpredicted)) => (UNPREDICTED, Tone::Muted),
-        (Ending::Measured, Some(_)) => (told, Tone::Warn),
-        (Ending::Measured, None) if figure.shown_range().is_some() => ("no interval", Tone::Muted),
-        (Ending::Measured, None) => ("unpredicted", Tone::Muted),
+/// The cell of a verdict, with how the rounds were where they were disturbed.
+fn with_rounds(figure: &Figure, verdict: Cell) -> Cell {
+    match figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed) {
+        true => Cell::toned(format!("{} (disturbed)", verdict.text), verdict.tone),
+        false => verdict,
+    }
+}
+
+/// The verdict by the shown prediction with the factor of a miss, else the outcome.
+pub fn judged(figure: &Figure) -> Cell {
+    let kind = match figure.prior {
+        Some(_) => PredictionKind::Prior,
+        None => PredictionKind::Derived,
     };
-    match disturbed {
-        true => Cell::toned(format!("{text} (disturbed)"), tone),
-        false => Cell::toned(text, tone),
+    let word = judged_in_a_word(figure);
+    let missed = misses::of(figure, kind).filter(|_| word.tone == Tone::Warn);
+    match missed {
+        Some(miss) => Cell::toned(by_factor(&miss), Tone::Warn),
+        None => word,
+    }
+}
+
+/// The same without a factor.
+fn judged_in_a_word(figure: &Figure) -> Cell {
+    let shown = figure.shown_prediction();
+    match (figure.outcome, shown.and_then(|judged| judged.verdict)) {
+        (_, Some(Verdict::Impossible)) => Cell::toned(word(Verdict::Impossible), Tone::Bad),
+        (Ending::Failed, _) => Cell::toned("failed", Tone::Bad),
+        (Ending::Skipped, _) => Cell::toned("skipped", Tone::Muted),
+        (Ending::Measured, Some(Verdict::Within)) => {
+            let told = shown.and_then(|judged| judged.shown_verdict(figure.value));
+            Cell::toned(told.unwrap_or_default(), Tone::Good)
+        }
+        (Ending::Measured, Some(Verdict::Unpredicted)) => Cell::toned(UNPREDICTED, Tone::Muted),
+        (Ending::Measured, Some(verdict)) => Cell::toned(word(verdict), Tone::Warn),
+        (Ending::Measured, None) if figure.shown_range().is_some() => {
+            Cell::toned("no interval", Tone::Muted)
+        }
+        (Ending::Measured, None) => Cell::toned("unpredicted", Tone::Muted),
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Within => "within",
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Above => "above",
+        Verdict::Below => "below",
+        Verdict::Impossible => "impossible",
+        Verdict::Unpredicted => UNPREDICTED,
+    }
+}
+
+/// `1.4× slower`: the factor lies between the value and the nearer end of the range.
+pub fn by_factor(miss: &Miss) -> String {
+    let word = word(miss.verdict);
+    match miss.factor.filter(|_| miss.verdict != Verdict::Impossible) {
+        None => word.to_owned(),
+        Some(factor @ ..1.095) => format!("{factor:.2}× {word}"),
+        Some(factor @ ..9.95) => format!("{factor:.1}× {word}"),
+        Some(factor) => format!("{factor:.0}× {word}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SHORT, SUMMARY, WHOLE, heads, percentile, share, shown};
+    use super::{SUMMARY, WHOLE, heads, percentile, share, shown};
     use crate::document::Cell;
     use analysis::figure::Figure;
     use analysis::{figures, sample};
@@ -203,7 +253,7 @@ mod tests {
             .collect();
         assert!(!batches.is_empty() && !has(&batches, "p99"));
         assert!(!has(&[], "mean ± sd") && has(&[], "verdict"));
-        for columns in [SHORT, SUMMARY, WHOLE] {
+        for columns in [SUMMARY, WHOLE] {
             assert!(columns.iter().any(|one| one.heading == "verdict"));
         }
     }

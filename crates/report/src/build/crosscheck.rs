@@ -322,15 +322,11 @@ fn plot(all: &[Beside<'_>]) -> Option<Plot> {
             x: at as f64,
             y: ratio,
             ends: row.interval.filter(|(low, _)| *low > 0.0),
-            // The page takes the name from before the colon.
             hover: format!("{}: {}", name(row), hover(row, ratio)),
         })
         .collect();
     let mut y = axis("", None, false);
-    y.names = points
-        .iter()
-        .map(|point| point.hover.split(": ").next().unwrap_or_default().to_owned())
-        .collect();
+    y.names = drawn.iter().map(|(row, _)| name(row)).collect();
     let all = extent(&points);
     let goals = drawn
         .iter()

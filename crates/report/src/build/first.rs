@@ -66,29 +66,23 @@ fn range_of(line: &Line) -> Option<Range> {
     figure.shown_range()
 }
 
-fn cells(line: &Line) -> Row {
-    let row = summary::row(line);
-    let predicted = match row.because {
+fn row(line: &Line) -> Row {
+    let [heading, measured, interval, predicted, verdict] = summary::cells(line);
+    let predicted = match summary::why_not(line).filter(|_| predicted.text.is_empty()) {
         Some(why) => Cell::toned(format!("not predictable from here, because: {why}"), Tone::Muted),
-        None => Cell::plain(row.predicted),
+        None => predicted,
     };
     let figure = line.figures.first().map(|(_, figure)| *figure);
     let of_core = figure.filter(|figure| figure.core_cycles().is_some());
-    Row::of(vec![
-        Cell::plain(row.heading),
-        Cell::plain(row.measured),
-        Cell::plain(row.interval),
-        Cell::of(of_core.and_then(values::of_cycles)),
-        predicted,
-        row.verdict,
-    ])
+    let cycles = Cell::of(of_core.and_then(values::of_cycles));
+    Row::of(vec![heading, measured, interval, cycles, predicted, verdict])
 }
 
 /// The key figures of a group, each along an axis of its own.
 fn card(group: &str, lines: &[Line]) -> Keys {
     let places = lines.iter().map(|line| Axis::of(std::slice::from_ref(line)).place(line));
     let mut headings = HEADINGS.to_vec();
-    let mut rows: Vec<Row> = lines.iter().map(cells).collect();
+    let mut rows: Vec<Row> = lines.iter().map(row).collect();
     if rows.iter().all(|row| row.cells[CYCLES] == Cell::absent()) {
         headings.remove(CYCLES);
         rows.iter_mut().for_each(|row| drop(row.cells.remove(CYCLES)));
@@ -112,7 +106,7 @@ fn ladder(lines: &[Line]) -> Option<Keys> {
     times.order_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)));
     let axis = Axis::of(&times);
     let rows = times.iter().map(|line| {
-        let mut row = cells(line);
+        let mut row = row(line);
         row.cells.truncate(2);
         row
     });

@@ -8,8 +8,9 @@ use analysis::names::around;
 use record::quantity::render;
 
 const CAPTION: &str = "Every figure of the run. Base hardware and software overhead are the shares of \
-    the prediction; sd is the standard deviation of the samples; trials are rounds / samples, \
-    core alone is what a value rests on: rounds / samples / stretches of consecutive ones";
+    the estimate, which stands with its range; ratio is measured over estimate; sd is the standard \
+    deviation of the samples; trials are rounds / samples, core alone is what a value rests on: \
+    rounds / samples / stretches of consecutive ones";
 
 /// Every figure that has a metric.
 pub fn section(figures: &[Figure]) -> Section {
@@ -86,7 +87,7 @@ mod tests {
         assert_eq!(table.rows.len(), with_metric.clone().count());
         assert_eq!(table.rows.len(), spreads.len());
         let headings: Vec<&str> = table.columns.iter().map(|one| one.heading.as_str()).collect();
-        for heading in ["operation", "predicted", "interval", "mean ± sd", "trials"] {
+        for heading in ["operation", "estimate", "interval", "ratio", "mean ± sd", "trials"] {
             assert!(headings.contains(&heading), "{headings:?}");
         }
         for (figure, spread) in with_metric.zip(spreads) {

@@ -19,36 +19,19 @@ pub fn section(run: &Run) -> Section {
     let far = run.header.peers.iter();
     pairs.extend(far.map(|peer| (format!("far end {}", peer.name), far_end(peer, &facts))));
     let mut blocks = vec![Block::KeyValues(pairs).for_all()];
-    let caches = caches(&facts);
-    let line = caches
-        .rows
-        .iter()
-        .map(|row| format!("{} {}", row.cells[0].text, row.cells[1].text))
-        .collect::<Vec<_>>()
-        .join(", ");
-    let unread = hardware::unread(&facts);
-    let names: Vec<&str> = unread.iter().map(|(name, _)| name.as_str()).collect();
-    let brief: Vec<(String, String)> = [
-        ("caches", line),
-        ("storage", hardware::storage(&facts)),
-        ("network", hardware::network(&facts)),
-        ("not readable here", names.join(", ")),
-    ]
-    .into_iter()
-    .filter(|(_, text)| !text.is_empty())
-    .map(|(name, text)| (name.to_owned(), text))
-    .collect();
-    if !brief.is_empty() {
-        blocks.push(Block::KeyValues(brief).in_short());
-    }
-    blocks.extend(in_detail(&facts));
+    // Nothing was searched for on a published machine.
+    let unread = match run.header.is_published() {
+        true => Vec::new(),
+        false => hardware::unread(&facts),
+    };
+    blocks.extend(in_detail(&facts, &unread));
     for peer in &run.header.peers {
         let facts = Facts(&peer.host);
         let mut pairs = facts_of(&facts, &peer.calibration);
         pairs.push(("identity".to_owned(), peer.identity.clone()));
         let heading = Block::Subheading(format!("Far end {}", peer.name));
         blocks.extend([heading, Block::KeyValues(pairs)].map(Block::on_page));
-        blocks.extend(in_detail(&facts));
+        blocks.extend(in_detail(&facts, &hardware::unread(&facts)));
     }
     Section::new("machine", "Machine", blocks)
 }
@@ -70,20 +53,14 @@ fn files(run: &Run) -> Option<String> {
 
 /// What can be said of a machine in a line each.
 fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
-    // Records from before these were read do not say either why they are absent.
-    let is_older = facts.0.pointer("/devices/unread").is_none() && clocks.source != PUBLISHED;
-    let or_not_recorded = |text: Option<String>| {
-        let told = text.filter(|text| !text.is_empty());
-        told.or_else(|| is_older.then(|| "not recorded".to_owned()))
-    };
     let doubts = facts.list("/doubts").iter().map(hardware::text);
     let pairs = [
         ("processor", processor(facts)),
         ("processor details", details(facts)),
         ("clock", clock(clocks)),
         ("memory", memory(facts)),
-        ("memory modules and channels", or_not_recorded(hardware::modules(facts))),
-        ("I/O bus", or_not_recorded(hardware::bus(facts))),
+        ("memory modules and channels", hardware::modules(facts)),
+        ("I/O bus", hardware::bus(facts)),
         ("system", system(facts)),
         ("machine", virtualisation(facts)),
         ("not believed", joined(&doubts.collect::<Vec<_>>())),
@@ -95,23 +72,21 @@ fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
 }
 
 /// Its parts in tables, and the parts that were not readable.
-fn in_detail(facts: &Facts) -> Vec<(Audience, Block)> {
+fn in_detail(facts: &Facts, unread: &[(String, String)]) -> Vec<(Audience, Block)> {
     let tables = [
         Some(caches(facts)),
         hardware::dimms(facts),
-        hardware::functions(facts),
         hardware::disks(facts),
         hardware::cards(facts),
     ];
     let tables = tables.into_iter().flatten();
     let mut blocks: Vec<(Audience, Block)> = tables
         .filter(|table| !table.rows.is_empty())
-        .map(|table| Block::Table(table).on_page())
+        .map(|table| Block::Table(table).for_all())
         .collect();
-    let unread = hardware::unread(facts);
     if !unread.is_empty() {
         let summary = format!("Not readable here, and why ({})", unread.len());
-        let reasons = vec![Block::KeyValues(unread)];
+        let reasons = vec![Block::KeyValues(unread.to_vec())];
         blocks.push(Block::Folded { summary, blocks: reasons }.on_page());
     }
     blocks
@@ -309,8 +284,6 @@ fn virtualisation(facts: &Facts) -> Option<String> {
 }
 
 fn caches(facts: &Facts) -> Table {
-    // Where the kernel states no policy, the firmware may.
-    let firmware = |level: &Value| facts.text(&format!("/devices/write_policies/{level}"));
     let text = |text: Option<String>| Cell::plain(text.unwrap_or_else(|| "-".to_owned()));
     let rows = facts.list("/cache/levels").iter().filter_map(|cache| {
         let kind = match cache["kind"].as_str()? {
@@ -324,10 +297,7 @@ fn caches(facts: &Facts) -> Table {
             Cell::plain(render_bytes(cache["size_bytes"].as_f64()?)),
             text(number("ways").map(|ways| format!("{ways}-way"))),
             text(number("line_bytes").map(|line| format!("{line} B"))),
-            text(match cache["write_policy"].as_str() {
-                Some(policy) => Some(policy.to_owned()),
-                None => firmware(&cache["level"]),
-            }),
+            text(cache["write_policy"].as_str().map(str::to_owned)),
             text(number("sharers")),
         ]))
     });

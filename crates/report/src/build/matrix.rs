@@ -1,6 +1,6 @@
 //! A metric by two parameters: rows by one, columns by the other.
 
-use super::columns::verdict;
+use super::columns::judged;
 use super::plots::{self, Spot, pictures, spots, title};
 use crate::document::{Block, Cell, Column, Grid, Row, Shades, Table, Tone};
 use crate::values;
@@ -170,7 +170,7 @@ fn cell<'a>(figures: impl Iterator<Item = &'a Figure>) -> Cell {
             text.push_str(&format!(" ({distance})"));
         }
         texts.push(text);
-        let own = verdict(figure).tone;
+        let own = judged(figure).tone;
         if own == Tone::Bad || (own == Tone::Warn && tone != Tone::Bad) {
             tone = own;
         }

@@ -39,9 +39,9 @@ fn published(run: &Run) -> Vec<(Audience, Block)> {
     [Block::text(HOW_PUBLISHED), Block::KeyValues(pairs.collect())].map(Block::for_all).into()
 }
 
-const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on any CPU where \
-    `placement=free`), with fresh memory, files and connections. Repeatable operations are timed \
-    as n against 2n of them in ABBA quartets, so that the cost of loop and clock cancels. Single \
+const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (where it waits for a \
+    device, on any CPU of the run), with fresh memory, files and connections. Repeatable \
+    operations are timed as n against 2n of them in ABBA quartets, so that the cost of loop and clock cancels. Single \
     events are timed directly, and marked where the clock's resolution limits them. A figure is \
     the median of round values; its interval is the exact order-statistic interval of that median \
     over rounds (of five 93.75 %, of more at least 95 %, of fewer none), never over samples \

@@ -8,7 +8,6 @@ mod conclusions;
 mod crosscheck;
 mod experiment;
 mod first;
-mod groups;
 mod lab_table;
 mod machine;
 mod matrix;
@@ -20,8 +19,6 @@ mod remarks;
 mod spans;
 pub mod summary;
 pub mod trend;
-
-pub use experiment::METHOD;
 
 use super::document::{Document, Section};
 use super::values::{counted, percent};
@@ -60,20 +57,14 @@ pub fn build_among(run: &Run, others: &[Machine]) -> Document {
     let standings = standings(&figures, others);
     sections.extend(conclusions::section(&standings));
     sections.push(conclusions::sources(run, &standings, others));
-    bounds::bounded(Document {
-        title: format!("Lab report: {}", run.header.run),
-        summary: summary(run, &figures, &findings),
-        sections,
-    })
+    let summary = summary(run, &figures, &findings);
+    bounds::bounded(Document::new(format!("Lab report: {}", run.header.run), summary, sections))
 }
 
 /// The experiments of a run alone.
 pub fn experiments(run: &Run, figures: &[Figure]) -> Document {
-    bounds::bounded(Document {
-        title: format!("Lab report: {}", run.header.run),
-        summary: String::new(),
-        sections: of_experiments(run, figures),
-    })
+    let sections = of_experiments(run, figures);
+    bounds::bounded(Document::new(format!("Lab report: {}", run.header.run), "", sections))
 }
 
 fn of_experiments(run: &Run, figures: &[Figure]) -> Vec<Section> {
@@ -95,11 +86,8 @@ fn of_crosscheck(run: &Run, findings: &[Finding]) -> Document {
     ]);
     let told = crosscheck::summary(run);
     let told = told.unwrap_or_else(|| "no comparison with other tools".to_owned());
-    Document {
-        title: format!("Crosscheck: {}", run.header.run),
-        summary: format!("{told}; {}.", counted(findings.len(), "finding")),
-        sections,
-    }
+    let summary = format!("{told}; {}.", counted(findings.len(), "finding"));
+    Document::new(format!("Crosscheck: {}", run.header.run), summary, sections)
 }
 
 fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {

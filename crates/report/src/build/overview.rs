@@ -1,11 +1,12 @@
 //! Sections over all experiments: findings, score.
 
+use super::columns::by_factor;
 use super::plots;
 use crate::document::{Block, Cell, Plot, Row, Section, Shape, Table, Tone};
 use crate::values::{self, counted, percent};
 use analysis::causes;
 use analysis::figure::Figure;
-use analysis::findings::{Finding, Severity};
+use analysis::findings::Finding;
 use analysis::misses::{self, Miss};
 use analysis::score::{Off, Score, Tally, off, score};
 use record::event::{Ending, PredictionKind};
@@ -106,11 +107,16 @@ fn estimates(figures: &[Figure]) -> Table {
     Table::new(caption, &headings, all.into_iter().chain(each))
 }
 
-/// The predictions that were missed by most, with what was recorded that may explain it.
-fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
-    let worst = misses::worst(figures, WORST);
+/// The predictions that were missed by most, with what was recorded that may explain it; nothing
+/// where none was missed.
+pub(super) fn worst_misses<'figures>(
+    run: &Run,
+    figures: impl IntoIterator<Item = &'figures Figure>,
+    most: usize,
+) -> Option<Table> {
+    let worst = misses::worst(figures, most);
     if worst.is_empty() {
-        return Block::Paragraph(no_miss(figures));
+        return None;
     }
     // Nothing was recorded with what others published.
     let is_published = run.header.is_published();
@@ -120,7 +126,6 @@ fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
         "#predicted",
         "#measured",
         "#interval",
-        "#factor",
         "verdict",
         "candidate causes",
     ];
@@ -144,8 +149,7 @@ fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
             Cell::plain(values::range(&miss.range, miss.figure.unit())),
             Cell::plain(shown.map_or_else(String::new, |shown| shown.value)),
             Cell::of(interval),
-            Cell::of(miss.factor.map(digits)),
-            Cell::toned(miss.verdict.text(), Tone::Warn),
+            Cell::toned(by_factor(miss), Tone::Warn),
             match causes::of(run, std::slice::from_ref(miss)).as_slice() {
                 _ if !miss.is_certain => Cell::toned(doubt(miss), Tone::Muted),
                 [] => Cell::toned(UNEXPLAINED, Tone::Muted),
@@ -161,12 +165,15 @@ fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
             "; figures without an interval, or whose interval overlaps the prediction, come last"
         }
     };
+    let which = match worst.len() {
+        1 => "The only miss".to_owned(),
+        several => format!("The {several} largest misses"),
+    };
     let caption = format!(
-        "The {} largest misses, as a factor between the measured value and the nearer end of the \
-         predicted range{certain}",
-        worst.len()
+        "{which}; the factor lies between the value and the nearer end of the range{certain}"
     );
-    Block::Table(Table::new(caption, &headings, rows))
+    let table = Table::new(caption, &headings, rows);
+    Some(table.hiding(&["predicted from", "interval", "predicted"]))
 }
 
 /// Why a miss is not certain.
@@ -194,36 +201,6 @@ fn no_miss(figures: &[Figure]) -> String {
     }
 }
 
-/// The same as lines of text.
-fn misses_in_short(run: &Run, figures: &[Figure]) -> Block {
-    let notes = misses::worst(figures, WORST).into_iter().map(|miss| {
-        let shown = values::of_figure(miss.figure).map_or_else(String::new, |shown| {
-            format!(" {} {}", shown.value, shown.interval).trim_end().to_owned()
-        });
-        let factor = miss
-            .factor
-            .map_or_else(String::new, |factor| format!(" by a factor of {}", digits(factor)));
-        let from = match miss.of {
-            PredictionKind::Prior => "",
-            PredictionKind::Derived => " from earlier figures",
-        };
-        let why = match causes::of(run, &[miss]).first() {
-            _ if run.header.is_published() => String::new(),
-            _ if !miss.is_certain => format!("; {}", doubt(&miss)),
-            None => format!("; {UNEXPLAINED}"),
-            Some(first) => format!("; candidate: {first}"),
-        };
-        let text = format!(
-            "{}{shown}: {}{factor} (predicted{from} {}){why}.",
-            miss.figure.label(),
-            miss.verdict.text(),
-            values::range(&miss.range, miss.figure.unit())
-        );
-        (Severity::Note, text)
-    });
-    Block::notes(notes.collect()).unwrap_or_else(|| worst_misses(run, figures))
-}
-
 /// Score with its plot, and the worst misses.
 pub fn score_section(run: &Run, figures: &[Figure]) -> Section {
     let mut blocks = Vec::new();
@@ -242,8 +219,8 @@ pub fn score_section(run: &Run, figures: &[Figure]) -> Section {
     };
     blocks.push(block.for_all());
     if figures.iter().any(|figure| figure.shown_prediction().is_some()) {
-        blocks.push(worst_misses(run, figures).on_page());
-        blocks.push(misses_in_short(run, figures).in_short());
+        let none = || Block::Paragraph(no_miss(figures));
+        blocks.push(worst_misses(run, figures, WORST).map_or_else(none, Block::Table).for_all());
     }
     Section::new("score", "Prediction score", blocks)
 }
@@ -266,22 +243,14 @@ fn undrawn(figures: &[Figure], plot: &Plot) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{estimates, no_miss, score_section};
-    use crate::document::{Audience, Block, Table};
+    use crate::document::{Block, Table};
     use analysis::figure::Figure;
     use analysis::{figures, misses, sample};
     use record::event::{Ending, PUBLISHED};
     use record::run::Run;
 
     fn worst_misses(run: &Run, all: &[Figure]) -> Table {
-        let section = score_section(run, all);
-        let tables = section.blocks.into_iter().filter_map(|(audience, block)| {
-            let Block::Table(table) = block else {
-                return None;
-            };
-            (audience == Audience::Page).then_some(table)
-        });
-        let mut tables: Vec<Table> = tables.collect();
-        tables.pop().expect("the misses are a table of the page")
+        super::worst_misses(run, all, super::WORST).expect("some figures miss")
     }
 
     #[test]
@@ -297,12 +266,12 @@ mod tests {
         };
         let certain = cells(&all);
         assert!(certain[4].starts_with("[1"), "{certain:?}");
-        assert!(certain[7].contains("steal"), "{certain:?}");
+        assert!(certain[6].contains("steal"), "{certain:?}");
         for figure in &mut all {
             figure.ci = figure.ci.map(|(low, high)| (low / 10.0, high));
         }
         let uncertain = cells(&all);
-        assert_eq!(uncertain[7], super::REACHES_IN);
+        assert_eq!(uncertain[6], super::REACHES_IN);
     }
 
     /// A rehearsal and a published machine have no intervals; an interrupted run lacks figures.

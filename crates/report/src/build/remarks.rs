@@ -50,15 +50,6 @@ pub(super) fn of_figures(told: Told) -> Vec<(Severity, String)> {
     merged(told, remarks)
 }
 
-/// Both modes of each figure whose samples have two.
-pub(super) fn modes(told: Told) -> Vec<(Severity, String)> {
-    let with_modes = told.figures.iter().filter_map(|figure| {
-        let modes = figure.notes.of(NoteKind::TwoModes)?;
-        Some((Severity::Note, format!("{}: {modes}.", told.names.figure(figure))))
-    });
-    with_modes.collect()
-}
-
 /// How much of its bound a figure reached, with the interval.
 fn efficiency(figure: &Figure) -> Option<String> {
     let check = figure.bound.as_ref()?;
@@ -67,15 +58,6 @@ fn efficiency(figure: &Figure) -> Option<String> {
     let ends = ends.map_or_else(|| "no interval".to_owned(), |(a, b)| format!("{a} to {b}"));
     let of = share(figure.value?)?;
     Some(format!("{of} of the bound ({ends}; {})", check.rule.rule))
-}
-
-/// What the experiment itself noted, without what statistics say of single figures.
-pub(super) fn of_experiment(told: Told) -> Vec<(Severity, String)> {
-    let notes = told.figures.iter().flat_map(|figure| {
-        let texts = figure.told.iter();
-        texts.map(move |note| (Severity::Note, *figure, note.text.clone()))
-    });
-    merged(told, notes.collect())
 }
 
 /// Texts that differ only in their figures and numbers are reported once.

@@ -1,8 +1,9 @@
 //! The answer first: how fast a machine is, whether the figures can be trusted, and what to look at.
 
-use super::machine;
-use crate::document::{Cell, Document, Tone};
-use crate::values::{self, Shown, counted, percent};
+use super::{columns, machine};
+use crate::document::{Cell, Document, Row, Table, Tone};
+use crate::plain;
+use crate::values::{self, counted, percent};
 use analysis::figure::Figure;
 use analysis::figures;
 use analysis::findings::{Finding, findings};
@@ -13,12 +14,12 @@ use analysis::misses;
 use analysis::names::around;
 use analysis::quality::{Aspect, Grade, Quality, quality};
 use analysis::score::{Score, score};
-use analysis::verdict::{OVERLAPS, Verdict};
-use record::event::{End, Ending, PredictionKind, Range};
+use analysis::verdict::OVERLAPS;
+use record::event::{End, PredictionKind, Range};
 use record::note::NoteKind;
 use record::quantity::{digits, scale};
 use record::run::Run;
-use record::shown::shown_to;
+use record::shown::{self, Parts};
 use record::unit::Unit;
 
 /// A run on one screen.
@@ -31,7 +32,9 @@ pub struct Summary {
     /// How good the predictions were, by where they come from.
     pub score: Vec<String>,
     /// Key figures in the order of the reports.
-    pub rows: Vec<Row>,
+    pub keys: Table,
+    /// What else a reader must know of some of them: the modes of their samples.
+    pub notes: Vec<String>,
     /// What the mark of shared samples means, and what can be done; `None` where nothing has it.
     pub shared: Option<String>,
     /// In place of the table, how far a run came that ended before it had a key figure.
@@ -42,29 +45,9 @@ pub struct Summary {
     pub look_at: Vec<Cell>,
 }
 
-/// A line of key figures.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    /// `CPU`, `MEM`, …
-    pub group: &'static str,
-    /// What was measured: `load latency, L1 / DRAM`.
-    pub heading: String,
-    /// The values: `0.95 / 142 ns`.
-    pub measured: String,
-    /// The interval; of several figures, the widest as a share.
-    pub interval: String,
-    /// What was predicted of each; empty where nothing was.
-    pub predicted: String,
-    /// Why nothing can be predicted from here.
-    pub because: Option<String>,
-    /// What became of it: the worst of several.
-    pub verdict: Cell,
-    /// What else a reader must know of a figure: the modes of its samples.
-    pub notes: Vec<String>,
-}
-
-/// The verdict where a range says nothing.
-pub(super) const UNPREDICTED: &str = "not predictable";
+/// Columns of the key figures, the group first.
+pub(crate) const HEADINGS: [&str; 6] =
+    ["", "figure", "measured", "interval", "predicted", "verdict"];
 
 /// Experiments that are shown whole in place of their key figures, if there are no more.
 const WHOLE: usize = 3;
@@ -74,22 +57,47 @@ pub fn screen(run: &Run) -> Summary {
     let figures = figures(run);
     let planned = run.plan.iter().flat_map(|plan| &plan.experiments);
     let measured = planned.filter(|planned| planned.skipped.is_none()).count();
-    let rows: Vec<Row> = lines(run, &figures).iter().map(row).collect();
-    let so_far = so_far(run, &figures, measured).filter(|_| rows.is_empty());
-    let is_whole = so_far.is_none() && (measured <= WHOLE || rows.is_empty());
+    let lines = lines(run, &figures);
+    let so_far = so_far(run, &figures, measured).filter(|_| lines.is_empty());
+    let is_whole = so_far.is_none() && (measured <= WHOLE || lines.is_empty());
     let look_at = findings(run, &figures);
-    let is_marked = is_whole || rows.iter().any(|row| row.measured.contains(values::SHARED_MARK));
+    let mut shown = lines.iter().flat_map(|line| &line.figures);
+    let is_marked = is_whole || shown.any(|(_, figure)| !values::mark(figure).is_empty());
     let shared = health(run).shared.filter(|_| is_marked);
-    Summary {
+    let mut summary = Summary {
         title: title(run),
         quality: quality(run).map(|quality| told(&quality)),
         score: scores(&figures),
         shared: shared.and_then(|share| values::of_mark(&figures, share)),
-        rows,
+        keys: keys(&lines),
+        notes: lines.iter().flat_map(notes).collect(),
         so_far,
         experiments: is_whole.then(|| super::experiments(run, &figures)),
         look_at: look_at.iter().map(cell).collect(),
-    }
+    };
+    plain::summary(&mut summary);
+    summary
+}
+
+/// The table of the key figures; a group is named once.
+fn keys(lines: &[Line]) -> Table {
+    let mut group = "";
+    let row = |line: &Line| {
+        let title = if line.group == group { "" } else { line.group };
+        group = line.group;
+        Row::of(std::iter::once(Cell::plain(title)).chain(cells(line)).collect())
+    };
+    let rows: Vec<Row> = lines.iter().map(row).collect();
+    Table::new("", &HEADINGS, rows).hiding(&["predicted"])
+}
+
+/// `4 KiB written and synced: two modes: 64 % of the samples around 76.5 µs, …`.
+fn notes(line: &Line) -> Vec<String> {
+    let notes = line.figures.iter().filter_map(|(name, figure)| {
+        let modes = figure.notes.of(NoteKind::TwoModes)?;
+        Some(format!("{}: {modes}", line.title_of(name)))
+    });
+    notes.collect()
 }
 
 /// How far a run of many experiments came that has not reached its end; `None` of others, whose
@@ -202,70 +210,71 @@ pub(super) fn told(quality: &Quality) -> Cell {
     Cell::toned(format!("{}: {}", quality.grade.text(), parts.join(", ")), tone)
 }
 
-/// A line of the table.
-pub fn row(line: &Line) -> Row {
+/// A line of the table: figure, measured, interval, predicted, verdict.
+pub(super) fn cells(line: &Line) -> [Cell; 5] {
     let figures: Vec<&Figure> = line.figures.iter().map(|(_, figure)| *figure).collect();
-    let shown: Vec<Shown> = figures.iter().filter_map(|figure| shown(figure)).collect();
-    let interval = match shown.as_slice() {
-        [one] => ends(&one.interval),
+    let measured = figures.iter().filter_map(|figure| quantity(figure, figures.len()));
+    let interval = match figures.as_slice() {
+        [one] => parts(one).and_then(|shown| shown.ends).map(ends).unwrap_or_default(),
         _ => widest(&figures),
     };
-    let measured = shown.iter().zip(&figures).map(|(shown, figure)| {
-        let mark = values::mark(figure);
-        // Beside others the mark stands at the number: the unit may be written once.
-        match (shown.value.split_once(' '), figures.len()) {
-            (Some(_), 1) | (None, _) => format!("{}{mark}", shown.value),
-            (Some((number, unit)), ..=FEW) => format!("{number}{mark} {unit}"),
-            (Some((number, unit)), _) => format!("{}{mark} {unit}", brief(number)),
-        }
-    });
     let ranges: Vec<Option<String>> = figures.iter().map(|figure| range(figure)).collect();
     let predicted = match ranges.iter().any(Option::is_some) {
-        true => joined(ranges.into_iter().map(|one| one.unwrap_or("?".to_owned())).collect()),
+        true => {
+            let ranges = ranges.into_iter().map(|range| range.unwrap_or("?".to_owned()));
+            ranges.collect::<Vec<_>>().join(" / ")
+        }
         false => String::new(),
     };
-    let notes = line.figures.iter().filter_map(|(name, figure)| {
-        let modes = figure.notes.of(NoteKind::TwoModes)?;
-        Some(format!("{name} {modes}").trim_start().to_owned())
-    });
-    Row {
-        group: line.group,
-        heading: line.heading(),
-        measured: joined(measured.collect()),
-        interval,
-        because: figures.first().filter(|_| predicted.is_empty()).and_then(|one| why_not(one)),
-        predicted,
-        verdict: verdict(line),
-        notes: notes.collect(),
-    }
+    let [measured, interval, predicted] =
+        [joined(measured.collect()), interval, predicted].map(Cell::plain);
+    [Cell::plain(line.heading()), measured, interval, predicted, verdict(line)]
+}
+
+/// A number as text, and its unit.
+#[derive(Clone, Debug, PartialEq)]
+struct Quantity {
+    number: String,
+    unit: &'static str,
 }
 
 /// Figures of a line up to which each has all its digits.
 const FEW: usize = 2;
 
-/// Why nothing can be predicted of a figure that has a prediction.
-fn why_not(figure: &Figure) -> Option<String> {
+/// Why nothing can be predicted of the first figure of a line, where it has a prediction.
+pub(super) fn why_not(line: &Line) -> Option<String> {
+    let (_, figure) = line.figures.first()?;
     let judged = figure.shown_prediction().filter(|_| figure.shown_range().is_none())?;
     Some(judged.prediction.why_not().to_owned()).filter(|why| !why.is_empty())
 }
 
-/// A value with its interval; shares in percent.
-fn shown(figure: &Figure) -> Option<Shown> {
+/// The parts of a value with its interval; shares in percent.
+fn parts(figure: &Figure) -> Option<Parts> {
     let (value, unit) = (figure.value?, figure.unit());
     if unit != Unit::Ratio {
-        return Some(shown_to(MOST_DIGITS, value, figure.ci, unit));
+        return Some(shown::parts(MOST_DIGITS, value, figure.ci, unit));
     }
     let percent = |share: f64| share * 100.0;
     let ends = figure.ci.map(|(low, high)| (percent(low), percent(high)));
-    let shown = shown_to(MOST_DIGITS, percent(value), ends, unit);
-    Some(Shown { value: format!("{} %", shown.value), ..shown })
+    Some(Parts { unit: "%", ..shown::parts(MOST_DIGITS, percent(value), ends, unit) })
+}
+
+/// A value, which is brief beside many others.
+fn quantity(figure: &Figure, among: usize) -> Option<Quantity> {
+    let shown = parts(figure)?;
+    let factor = match figure.unit() {
+        Unit::Ratio => 0.01,
+        unit => scale(figure.value?, unit).0,
+    };
+    let number = match among {
+        ..=FEW => shown.number,
+        _ => brief(figure.value? / factor),
+    };
+    Some(Quantity { number: format!("{number}{}", values::mark(figure)), unit: shown.unit })
 }
 
 /// A number without a third digit behind its point.
-fn brief(number: &str) -> String {
-    let Ok(value) = number.parse::<f64>() else {
-        return number.to_owned();
-    };
+fn brief(value: f64) -> String {
     let places = match value.abs() {
         ..1.0 => 2,
         1.0..10.0 => 1,
@@ -274,21 +283,22 @@ fn brief(number: &str) -> String {
     format!("{value:.places$}")
 }
 
-/// A predicted range of two digits, in the scale of the value beside it where that is near.
+/// A predicted range of two digits, in the scale of the value beside it where that is near; its
+/// unit stands with the value.
 fn range(figure: &Figure) -> Option<String> {
     let Range { low, high, .. } = figure.shown_range()?;
     let unit = figure.unit();
-    if unit == Unit::Ratio {
-        return Some(format!("{}–{}", two(low * 100.0), two(high * 100.0)));
-    }
-    let (factor, _) = scale(figure.value?, unit);
+    let factor = match unit {
+        Unit::Ratio => 0.01,
+        _ => scale(figure.value?, unit).0,
+    };
     let is_near = |end: f64| end == 0.0 || NEAR.contains(&(end / factor).abs());
-    if is_near(low) && is_near(high) {
-        return Some(format!("{}–{}", two(low / factor), two(high / factor)));
-    }
-    let end = |value: f64| {
-        let (factor, name) = scale(value, unit);
-        format!("{} {name}", two(value / factor)).trim_end().to_owned()
+    let end = |value: f64| match unit == Unit::Ratio || (is_near(low) && is_near(high)) {
+        true => two(value / factor),
+        false => {
+            let (factor, name) = scale(value, unit);
+            format!("{} {name}", two(value / factor)).trim_end().to_owned()
+        }
     };
     Some(format!("{}–{}", end(low), end(high)))
 }
@@ -321,27 +331,24 @@ fn two_digits(share: f64) -> String {
 /// An interval whose half width has no digit that is shown.
 const NARROW: &str = "±<0.1 %";
 
-/// `[1.2, 3.4]` as `1.2–3.4`; a sign stays apart from the dash.
-fn ends(interval: &str) -> String {
-    let ends = interval.trim_matches(['[', ']']);
-    match ends.split_once(", ") {
-        Some((low, high)) if low == high => NARROW.to_owned(),
-        Some((low, high)) if ends.contains('-') => format!("{low} to {high}"),
-        Some((low, high)) => format!("{low}–{high}"),
-        None => ends.to_owned(),
+/// `1.2–3.4`; a sign stays apart from the dash.
+fn ends((low, high): (String, String)) -> String {
+    match (low == high, low.starts_with('-') || high.starts_with('-')) {
+        (true, _) => NARROW.to_owned(),
+        (false, true) => format!("{low} to {high}"),
+        (false, false) => format!("{low}–{high}"),
     }
 }
 
 /// Quantities beside each other, their unit once where it is the same.
-fn joined(quantities: Vec<String>) -> String {
-    let unit = |quantity: &str| quantity.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
-    let first = quantities.first().and_then(|first| unit(first));
-    let is_shared = first.is_some() && quantities.iter().all(|one| unit(one) == first);
+fn joined(quantities: Vec<Quantity>) -> String {
+    let first = quantities.first().map_or("", |first| first.unit);
+    let is_shared = quantities.iter().all(|one| one.unit == first);
     let last = quantities.len().saturating_sub(1);
-    let texts = quantities.iter().enumerate().map(|(at, quantity)| {
-        match quantity.rsplit_once(' ').filter(|_| is_shared && at < last) {
-            Some((number, _)) => number,
-            None => quantity,
+    let texts = quantities.iter().enumerate().map(|(at, Quantity { number, unit })| {
+        match unit.is_empty() || (is_shared && at < last) {
+            true => number.clone(),
+            false => format!("{number} {unit}"),
         }
     });
     let between = if quantities.len() > FEW { "/" } else { " / " };
@@ -363,75 +370,35 @@ fn widest(figures: &[&Figure]) -> String {
     }
 }
 
-/// The verdict of a line: of several figures, the one that missed by most.
+/// The verdict of a line: of several figures, the worst, with its name.
 fn verdict(line: &Line) -> Cell {
-    let is_alone = line.figures.len() == 1;
-    let told = |name: &str, text: String| match is_alone || name.is_empty() {
-        true => text,
-        false => format!("{name} {text}"),
+    let weight = |cell: &Cell| match cell.tone {
+        Tone::Bad => 4,
+        Tone::Warn => 3,
+        Tone::Muted | Tone::Plain => 2,
+        Tone::Good => u32::from(cell.text == OVERLAPS),
     };
-    if let Some((name, _)) = line.figures.iter().find(|(_, figure)| is_failed(figure)) {
-        return Cell::toned(told(name, "failed".to_owned()), Tone::Bad);
-    }
-    let missed = line.figures.iter().filter_map(|(name, figure)| {
-        let kind = match figure.prior {
-            Some(_) => PredictionKind::Prior,
-            None => PredictionKind::Derived,
-        };
-        Some((misses::of(figure, kind)?, *name))
+    let factor = |figure: &Figure| misses::of_figure(figure).and_then(|miss| miss.factor);
+    let all = line.figures.iter().map(|(name, figure)| {
+        let judged = columns::judged(figure);
+        (weight(&judged), factor(figure), *name, judged)
     });
-    let worst = missed.reduce(|worst, other| match other.0.factor > worst.0.factor {
+    let worst = all.reduce(|worst, other| match (other.0, other.1) > (worst.0, worst.1) {
         true => other,
         false => worst,
     });
-    if let Some((miss, name)) = worst {
-        let factor = miss.factor.map_or_else(String::new, |factor| format!("{}× ", times(factor)));
-        let tone = if misses::is_worse(&miss) { Tone::Warn } else { Tone::Plain };
-        return Cell::toned(told(name, format!("{factor}{}", word(miss.verdict))), tone);
-    }
-    // A range that says nothing is a miss, and no verdict about the figure.
-    if let Some((name, _)) = line.figures.iter().find(|(_, one)| one.shown_range().is_none()) {
-        return Cell::toned(told(name, UNPREDICTED.to_owned()), Tone::Muted);
-    }
-    let verdict = |figure: &Figure| figure.shown_prediction()?.shown_verdict(figure.value);
-    let outside = line.figures.iter().find(|(_, figure)| verdict(figure) == Some(OVERLAPS));
-    match line.figures.iter().any(|(_, figure)| misses::is_judged(figure)) {
-        false => Cell::toned("no interval", Tone::Muted),
-        true => {
-            let text = outside.map(|(name, _)| told(name, OVERLAPS.to_owned()));
-            Cell::toned(text.as_deref().unwrap_or(Verdict::Within.text()), Tone::Good)
+    match worst {
+        None => Cell::absent(),
+        Some((weight, _, name, cell)) if weight > 0 && line.figures.len() > 1 => {
+            Cell { text: format!("{name} {}", cell.text).trim_start().to_owned(), ..cell }
         }
-    }
-}
-
-fn is_failed(figure: &Figure) -> bool {
-    figure.outcome == Ending::Failed
-}
-
-fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Within => "within",
-        Verdict::Faster => "faster",
-        Verdict::Slower => "slower",
-        Verdict::Above => "above",
-        Verdict::Below => "below",
-        Verdict::Impossible => "impossible",
-        Verdict::Unpredicted => UNPREDICTED,
-    }
-}
-
-/// A factor as people compare.
-fn times(factor: f64) -> String {
-    match factor {
-        ..1.095 => format!("{factor:.2}"),
-        1.095..9.95 => format!("{factor:.1}"),
-        _ => format!("{factor:.0}"),
+        Some((.., cell)) => cell,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::row;
+    use super::cells;
     use crate::build::columns;
     use analysis::figure::{Condition, Figure};
     use analysis::keys::Line;
@@ -472,7 +439,8 @@ mod tests {
                 figure.condition = is_marked.then_some(Condition::AsFound);
                 figure.shared = Some(0.9);
             }
-            let measured = row(&line(vec![("L1", &figures[0]), ("L2", &figures[1])])).measured;
+            let [_, measured, ..] = cells(&line(vec![("L1", &figures[0]), ("L2", &figures[1])]));
+            let measured = measured.text;
             assert_eq!(measured.matches(" ns").count(), 1, "{measured}");
             let marks = marked.iter().filter(|is_marked| **is_marked).count();
             assert_eq!(measured.matches('§').count(), marks, "{measured}");
@@ -491,9 +459,10 @@ mod tests {
             (figure.value, figure.ci) = (Some(value), Some(ci));
             let judged = figure.prior.as_mut().expect("predicted");
             judged.verdict = Some(judge(ci, &range, metric.unit, metric.better));
-            let in_table = columns::verdict(&figure);
+            let in_table = columns::judged(&figure);
             assert_eq!(in_table.text, expected, "{times}");
-            assert_eq!(row(&line(vec![("", &figure)])).verdict, in_table, "{times}");
+            let [.., verdict] = cells(&line(vec![("", &figure)]));
+            assert_eq!(verdict, in_table, "{times}");
         }
     }
 }

@@ -7,7 +7,6 @@ use crate::document::{
 };
 use crate::values::{counted, percent, shown};
 use analysis::findings::Severity;
-use analysis::gather;
 use analysis::trend::{Change, Changed, LEAST_RUNS, RunPoint, Trend, Trends};
 use record::metric::Better;
 use record::order::InOrder;
@@ -33,7 +32,7 @@ pub fn build(trends: &Trends, what: &str, machine: &str) -> Document {
         let id = format!("trend-{}", index + 1);
         Section::new(id, trend.over.key.to_string(), of_trend(trends, trend))
     }));
-    Document { title: format!("Trend: {what}"), summary: summary(trends, machine), sections }
+    Document::new(format!("Trend: {what}"), summary(trends, machine), sections)
 }
 
 fn summary(trends: &Trends, machine: &str) -> String {
@@ -204,15 +203,13 @@ fn of_trend(trends: &Trends, trend: &Trend) -> Vec<(Audience, Block)> {
     }
     let mut blocks = everyone(blocks);
     blocks.push(Block::Plot(plot(trends, trend)).on_page());
-    blocks.push(Block::Table(table(trends, trend, false)).on_page());
-    blocks.push(Block::Table(table(trends, trend, true)).in_short());
+    blocks.push(Block::Table(table(trends, trend)).for_all());
     blocks
 }
 
-/// The figure run by run; where it is `drawn`, with its values and intervals side by side as text.
-fn table(trends: &Trends, trend: &Trend, drawn: bool) -> Table {
+/// The figure run by run.
+fn table(trends: &Trends, trend: &Trend) -> Table {
     let level_of = trend.levels();
-    let ends = ends(&trend.over.points);
     let row = |index: usize, point: &RunPoint| {
         let told = shown(point.value, point.ci, trend.over.unit);
         let begins = trend.shifts.iter().find(|changed| changed.shift.at == index);
@@ -221,53 +218,18 @@ fn table(trends: &Trends, trend: &Trend, drawn: bool) -> Table {
             level if level > 0.0 && point.value > 0.0 => change(point.value / level),
             _ => "-".to_owned(),
         };
-        let mut cells = vec![
+        Row::of(vec![
             Cell::plain(trends.runs[point.run].name.clone()),
             Cell::toned(told.value, tone),
             Cell::plain(told.interval),
             Cell::plain(relative),
-        ];
-        if drawn {
-            cells.push(Cell::toned(picture(point, ends), tone));
-        }
-        Row::of(cells)
+        ])
     };
-    let unit = trend.over.unit;
-    let range = format!("{} … {}", render(ends.0, unit), render(ends.1, unit));
-    let mut headings = vec!["run", "#value", "#interval", "#from its level"];
-    headings.extend(drawn.then_some(range.as_str()));
     Table::new(
         "The figure in each run; a level is the median of the runs between two shifts",
-        &headings,
+        &["run", "#value", "#interval", "#from its level"],
         points_of(trend).map(|(index, point)| row(index, point)),
     )
-}
-
-/// Least and greatest of some values and their intervals.
-fn ends(points: &[RunPoint]) -> (f64, f64) {
-    gather::ends(points.iter().flat_map(|point| {
-        let (low, high) = point.ci.unwrap_or((point.value, point.value));
-        [point.value, low, high]
-    }))
-}
-
-/// Columns of a value's picture.
-const PICTURE: usize = 25;
-
-/// A value and its interval between two ends: `  ──●───   `.
-fn picture(point: &RunPoint, (least, greatest): (f64, f64)) -> String {
-    let place = |value: f64| match greatest > least {
-        true => ((value - least) / (greatest - least) * (PICTURE - 1) as f64).round() as usize,
-        false => PICTURE / 2,
-    };
-    let (low, high) = point.ci.unwrap_or((point.value, point.value));
-    let of = |at: usize| match at {
-        at if at == place(point.value) => '●',
-        at if (place(low)..=place(high)).contains(&at) => '─',
-        // A space that a table keeps.
-        _ => '\u{a0}',
-    };
-    (0..PICTURE).map(of).collect()
 }
 
 fn points_of(trend: &Trend) -> impl Iterator<Item = (usize, &RunPoint)> {
@@ -330,21 +292,4 @@ fn levels(trend: &Trend) -> Vec<Series> {
 fn date(started: &str) -> String {
     let minute = started.get(..16).unwrap_or(started);
     minute.replace('T', " ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ends, picture};
-    use analysis::trend::RunPoint;
-
-    #[test]
-    fn a_value_is_drawn_within_its_interval() {
-        let point = |value, ci| RunPoint { run: 0, value, ci };
-        let points = [point(10.0, Some((0.0, 12.0))), point(24.0, None)];
-        let ends = ends(&points);
-        assert_eq!(ends, (0.0, 24.0));
-        let drawn = points.map(|point| picture(&point, ends).replace('\u{a0}', " "));
-        assert_eq!(drawn[0].trim_end(), "──────────●──");
-        assert_eq!(drawn[1].trim(), "●");
-    }
 }

@@ -39,7 +39,7 @@ pub fn in_order(document: &Document) -> Vec<&Section> {
         None => FIRST.len() + 1,
     };
     let mut sections: Vec<&Section> =
-        document.sections.iter().filter(|section| section.is_on_page()).collect();
+        document.sections.iter().filter(|section| !section.blocks.is_empty()).collect();
     if is_report(&sections) {
         sections.order_by_key(place);
     }
@@ -118,10 +118,8 @@ struct Verdicts {
 impl Verdicts {
     fn of(section: &Section) -> Verdicts {
         let mut found = Verdicts::default();
-        for (audience, block) in &section.blocks {
-            if let Block::Table(table) = block
-                && audience.is_on_page()
-            {
+        for (_, block) in &section.blocks {
+            if let Block::Table(table) = block {
                 found.count(table);
             }
         }
@@ -172,7 +170,7 @@ mod tests {
     fn experiments_stand_by_family_between_the_results_and_the_run() {
         let ids = ["machine", "cpu.call", "os.pipe", "os.syscall", "figures", "overview"];
         let sections = ids.map(|id| section(id, &[Tone::Good])).to_vec();
-        let document = Document { title: String::new(), summary: String::new(), sections };
+        let document = Document::new("", "", sections);
         let sections = in_order(&document);
         let order: Vec<&str> = sections.iter().map(|one| one.id.as_str()).collect();
         assert_eq!(order, ["overview", "figures", "cpu.call", "os.pipe", "os.syscall", "machine"]);
@@ -182,7 +180,7 @@ mod tests {
         // A comparison is no report: its order is its own, and its tones are no verdicts.
         let ids = ["runs", "os.pipe", "findings"];
         let sections = ids.map(|id| section(id, &[Tone::Good])).to_vec();
-        let document = Document { title: String::new(), summary: String::new(), sections };
+        let document = Document::new("", "", sections);
         let sections = in_order(&document);
         let order: Vec<&str> = sections.iter().map(|one| one.id.as_str()).collect();
         assert_eq!(order, ids);

@@ -12,9 +12,7 @@ mod picture;
 mod table;
 mod ticks;
 
-use super::build::METHOD;
 use super::document::{Block, Document, Section};
-use super::plain;
 use analysis::findings::Severity;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -37,7 +35,7 @@ const LIBRARY_DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.sha2
 const PACKED_ROWS: usize = 60;
 
 /// Where the same stands for those without scripts.
-const IN_FULL: &str = "`plumb report RUN -f wiki` has it.";
+const IN_FULL: &str = "`plumb report RUN -f markdown` has it.";
 
 /// Notes above which a list of nothing but notes starts folded.
 const MANY_NOTES: usize = 5;
@@ -48,7 +46,7 @@ pub enum Print {
     /// Everything.
     #[default]
     Full,
-    /// What fits twenty sheets: results, the discussion and first plot of each experiment.
+    /// What fits twenty sheets: results, the question and first plot of each experiment.
     Short,
 }
 
@@ -63,7 +61,6 @@ impl Print {
 
 /// The page.
 pub fn render(document: &Document, print: Print) -> String {
-    let document = &plain::document(document);
     let shown = contents::in_order(document);
     let mut drawn = Drawn::default();
     let sections: Vec<Markup> =
@@ -187,9 +184,9 @@ fn of_section(section: &Section, drawn: &mut Drawn) -> Markup {
                     None => (section.heading),
                 }
             }
-            @for (audience, block) in &section.blocks {
+            @for (_, block) in &section.blocks {
                 @if let Block::Subheading(_) = block { @let () = level = manual::Level::Fourth; }
-                @if audience.is_on_page() { (of_block(block, level, drawn)) }
+                (of_block(block, level, drawn))
             }
         }
     }
@@ -198,8 +195,6 @@ fn of_section(section: &Section, drawn: &mut Drawn) -> Markup {
 fn of_block(block: &Block, level: manual::Level, drawn: &mut Drawn) -> Markup {
     html! {
         @match block {
-            // The manual has it.
-            Block::Paragraph(text) if text.starts_with(METHOD) => {},
             Block::Paragraph(text) => p { (text) },
             Block::Subheading(text) => h3 { (text) },
             Block::KeyValues(pairs) => dl {

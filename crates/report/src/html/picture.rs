@@ -128,6 +128,7 @@ fn data(plot: &Plot) -> Value {
     json!({
         "x": axis(&plot.x, x, is_binary(plot)),
         "y": axis(&plot.y, y, false),
+        "bars": if bars { plot.y.names.as_slice() } else { &[] },
         "shown": shown.map(|(low, high)| [low, high]),
         "ratio": of_values.unit == Some(Unit::Ratio),
         "series": plot.series.iter().map(|one| series(one, plot, x, y)).collect::<Vec<_>>(),

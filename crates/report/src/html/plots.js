@@ -163,7 +163,7 @@ const plumbPicture = (() => {
     const entries = plot.series.map((series) => series.name.length * 7 + 52);
     const legend = bars || spans || plot.series.length < 2 ? 0
       : Math.ceil(entries.length / Math.max(1, Math.floor(width / Math.max(...entries)))) * 20 + 10;
-    const names = (bars ? bars.hover.map((text) => text.split(": ")[0]) : plot.series.map((series) => series.name))
+    const names = (bars ? bars.x.map((at) => plot.bars[at]) : plot.series.map((series) => series.name))
       .map((name) => wrapped(name, narrow ? 20 : 60));
     const lane = (bars ? 26 : 34) + 17 * (Math.max(...names.map((lines) => lines.length)) - 1);
     const rows = bars || spans ? Math.max(90, lane * lanes) : Math.min(320, Math.max(250, width * 0.37));

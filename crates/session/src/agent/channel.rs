@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use socket2::{SockRef, TcpKeepalive};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpStream};
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -295,16 +295,6 @@ impl Channel {
         match &self.carrier {
             Carrier::Tcp(stream) => stream.as_fd(),
             Carrier::Pipes { reader, .. } => reader.as_fd(),
-        }
-    }
-
-    /// Nothing more is said; what was said still arrives. The connection, whose end is to be waited
-    /// for, where it is one.
-    pub fn shut(self) -> Option<TcpStream> {
-        match self.carrier {
-            // One that is gone has no end to wait for.
-            Carrier::Tcp(stream) => stream.shutdown(Shutdown::Write).is_ok().then_some(stream),
-            Carrier::Pipes { .. } => None,
         }
     }
 

@@ -110,8 +110,8 @@ fn parameter(
     site: &Site,
 ) -> Result<(), String> {
     let id = card.id;
-    let is_it = |param: &&Param| param.name == name && param.role == role;
-    let Some(param) = card.params.iter().find(is_it) else {
+    let has_name_and_role = |param: &&Param| param.name == name && param.role == role;
+    let Some(param) = card.params.iter().find(has_name_and_role) else {
         return Err(format!("the agent's version of {id} has no parameter `{name}`"));
     };
     // A setting may be left to the experiment.

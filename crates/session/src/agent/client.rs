@@ -1,9 +1,9 @@
 //! The session's side: agents are reached, and are the hosts of far ends.
 
+use super::answer;
 use super::channel::Lost;
 pub use super::connection::Reach;
 use super::connection::{Busy, Connection, reached};
-use super::heard;
 use super::message::{Facts, FromAgent, ToAgent, printable};
 use super::reach;
 use super::url::PeerUrl;
@@ -36,14 +36,14 @@ const BEAT: Duration = Duration::from_secs(10);
 /// A different machine answers than before.
 #[derive(Debug, Error)]
 #[error("{0}")]
-struct Another(String);
+struct OtherMachine(String);
 
 /// An agent that was reached, and is reached again by itself when a round finds the connection
 /// lost.
 pub struct Remote {
     reach: Reach,
     facts: Facts,
-    line: RefCell<Line>,
+    link: RefCell<Link>,
     /// Number of the last round.
     round: Cell<u64>,
     /// Whether both ends of a round have found each other at its address: what is sent there
@@ -54,7 +54,7 @@ pub struct Remote {
 }
 
 /// How an agent is reached just now.
-enum Line {
+enum Link {
     Up(Connection),
     /// Lost, and not tried again yet.
     Lost,
@@ -78,7 +78,7 @@ impl Remote {
         Remote {
             reach,
             facts,
-            line: RefCell::new(Line::Up(connection)),
+            link: RefCell::new(Link::Up(connection)),
             round: Cell::new(0),
             met: Cell::new(false),
             beat: Cell::new(None),
@@ -104,18 +104,18 @@ impl Remote {
     /// Has a connection: the one that it had, or a new one where that was lost. That is tried for a
     /// part of the session's time; a far end that is still away is tried again after [`GONE_TIME`].
     fn ensure_up(&self, stop: &AtomicBool) -> Result<()> {
-        let mut line = self.line.borrow_mut();
-        let patience = match &*line {
-            Line::Up(_) => return Ok(()),
-            Line::Gone(why, since) if since.elapsed() < GONE_TIME => bail!("{why}"),
-            Line::Gone(..) => Duration::ZERO,
-            Line::Lost => away_time(self.reach.open.expected_s),
+        let mut link = self.link.borrow_mut();
+        let patience = match &*link {
+            Link::Up(_) => return Ok(()),
+            Link::Gone(why, since) if since.elapsed() < GONE_TIME => bail!("{why}"),
+            Link::Gone(..) => Duration::ZERO,
+            Link::Lost => away_time(self.reach.open.expected_s),
         };
         let begun = Instant::now();
         loop {
             let error = match self.again(stop) {
                 Ok(connection) => {
-                    *line = Line::Up(connection);
+                    *link = Link::Up(connection);
                     self.beat.set(None);
                     return Ok(());
                 }
@@ -129,14 +129,14 @@ impl Remote {
                     if busy.by == printable(&self.reach.open.host_name) && waited < BUSY_TIME => {}
                 // The next round tries again.
                 Some(_) => return Err(error),
-                None if waited < patience && !error.is::<Another>() => {}
+                None if waited < patience && !error.is::<OtherMachine>() => {}
                 None => {
                     let why = format!(
                         "the connection was lost, and reconnecting failed ({error:#}); rounds with \
                          this far end fail until the next attempt in {} s",
                         GONE_TIME.as_secs()
                     );
-                    *line = Line::Gone(why.clone(), Instant::now());
+                    *link = Link::Gone(why.clone(), Instant::now());
                     bail!("{why}")
                 }
             }
@@ -148,7 +148,7 @@ impl Remote {
         let (connection, facts) = reached(&self.reach, stop)?;
         let (then, now) = (&self.facts.host.identity.hash, &facts.host.identity.hash);
         if then != now || self.facts.address != facts.address {
-            bail!(Another(format!(
+            bail!(OtherMachine(format!(
                 "a different machine answers now (identity {} at {}; it was {then} at {})",
                 printable(now),
                 facts.address,
@@ -161,23 +161,23 @@ impl Remote {
     /// Does something with the connection; one that is of no more use is closed, and its carrier's
     /// last words are the reason.
     fn with<T>(&self, act: impl FnOnce(&mut Connection) -> Result<T>) -> Result<T> {
-        let mut line = self.line.borrow_mut();
-        let Line::Up(connection) = &mut *line else {
+        let mut link = self.link.borrow_mut();
+        let Link::Up(connection) = &mut *link else {
             bail!("the connection was lost");
         };
         match act(connection) {
             Err(error) if error.downcast_ref::<Lost>().is_some() => {
-                let told = connection.told(error);
-                *line = Line::Lost;
-                Err(told)
+                let explained = connection.explained(error);
+                *link = Link::Lost;
+                Err(explained)
             }
             result => result,
         }
     }
 
     /// Gives the connection up: whoever is there does not answer.
-    fn drop_line(&self) {
-        *self.line.borrow_mut() = Line::Lost;
+    fn drop_link(&self) {
+        *self.link.borrow_mut() = Link::Lost;
     }
 
     /// Starts a worker for a round, whose messages are not waited for any longer once a signal sets
@@ -228,8 +228,8 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        if let Line::Up(connection) = &mut *self.line.borrow_mut() {
-            connection.part(&ToAgent::End);
+        if let Link::Up(connection) = &mut *self.link.borrow_mut() {
+            connection.send_last(&ToAgent::End);
         }
     }
 }
@@ -257,7 +257,7 @@ impl RemoteWorker<'_> {
                 let address = self.remote.facts.address;
                 let order = self.order.as_ref();
                 let order = order.context("the agent sent an answer before any request")?;
-                heard::check(&message, order, address).map_err(Error::msg)?;
+                answer::check(&message, order, address).map_err(Error::msg)?;
                 self.serves = !matches!(*message, FromWorker::Done(_) | FromWorker::Failed(_));
                 Ok(Some(*message))
             }
@@ -268,11 +268,11 @@ impl RemoteWorker<'_> {
             // Of a round that was given up.
             FromAgent::Worker { .. } | FromAgent::Ended { .. } => Ok(None),
             FromAgent::Refused { reason } => {
-                self.remote.drop_line();
+                self.remote.drop_link();
                 bail!("the agent ended the session: {}", printable(&reason))
             }
             FromAgent::Welcome(_) | FromAgent::Busy { .. } => {
-                self.remote.drop_line();
+                self.remote.drop_link();
                 bail!("the agent started a new session inside an open one")
             }
         }
@@ -308,7 +308,7 @@ impl FarWorker for RemoteWorker<'_> {
         loop {
             let message = self
                 .remote
-                .with(|connection| heard::message(&mut connection.channel, deadline, stop))
+                .with(|connection| answer::receive(&mut connection.channel, deadline, stop))
                 .with_context(|| self.far())?;
             if let Some(message) = message
                 && let Some(message) = self.take(message).with_context(|| self.far())?
@@ -318,7 +318,7 @@ impl FarWorker for RemoteWorker<'_> {
             // Also one that tells without end of what is over does not answer.
             if Instant::now() >= deadline {
                 if began.elapsed() >= SILENCE {
-                    self.remote.drop_line();
+                    self.remote.drop_link();
                 }
                 bail!(Silent(format!(
                     "{} did not answer in time, {:.0} s after the round began",
@@ -335,9 +335,9 @@ impl Drop for RemoteWorker<'_> {
     fn drop(&mut self) {
         let round = self.round;
         if self.serves
-            && let Line::Up(connection) = &mut *self.remote.line.borrow_mut()
+            && let Link::Up(connection) = &mut *self.remote.link.borrow_mut()
         {
-            connection.part(&ToAgent::Stop { round });
+            connection.send_last(&ToAgent::Stop { round });
         }
     }
 }

@@ -1,13 +1,13 @@
 //! A connection to an agent: made, let in, and what came of it.
 
+use super::answer;
 use super::channel::{Channel, Lost};
 use super::handshake::Role;
-use super::heard;
 use super::key::Key;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use super::reach;
 use super::ssh::Carrier;
-use super::url::{PeerUrl, Way};
+use super::url::{PeerUrl, Transport};
 use crate::is_interrupt;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use std::net::IpAddr;
@@ -58,15 +58,15 @@ pub struct Connection {
 
 impl Connection {
     /// Why it is of no more use, in the words of what carried it where there are some.
-    pub fn told(&mut self, error: Error) -> Error {
+    pub fn explained(&mut self, error: Error) -> Error {
         match &mut self.carrier {
             Some(carrier) => anyhow!("{error:#}: {}", carrier.last_words()),
             None => error,
         }
     }
 
-    /// Says something that has no answer and is not waited for.
-    pub fn part(&mut self, message: &ToAgent) {
+    /// Sends a message that has no answer, without waiting for its arrival.
+    pub fn send_last(&mut self, message: &ToAgent) {
         // An agent that does not take it hears the end of the connection.
         let _ = self.channel.send_within(message, PARTING_TIME, &AtomicBool::new(false));
     }
@@ -78,7 +78,7 @@ pub fn reached(to: &Reach, stop: &AtomicBool) -> Result<(Connection, Facts)> {
     let (mut connection, near_address) = connected(&to.url, to.key.as_ref(), stop)?;
     let open = Open { near_address, ..to.open.clone() };
     match welcomed(&mut connection.channel, &open, stop) {
-        Err(error) if error.downcast_ref::<Lost>().is_some() => Err(connection.told(error)),
+        Err(error) if error.downcast_ref::<Lost>().is_some() => Err(connection.explained(error)),
         Err(error) => Err(error),
         Ok(facts) => {
             check_address(facts.address, &facts.host.identity.hash, &to.here)?;
@@ -92,17 +92,17 @@ fn connected(
     key: Option<&Key>,
     stop: &AtomicBool,
 ) -> Result<(Connection, Option<IpAddr>)> {
-    let mut carrier = match &url.way {
-        Way::Tcp { host, port } => {
+    let mut carrier = match &url.transport {
+        Transport::Tcp { host, port } => {
             let key = key.context(
                 "it needs the agent's key: --key-file FILE (`plumb agent --new-key FILE` makes one)",
             )?;
-            let (channel, near) = let_in(host, *port, key, stop)?;
+            let (channel, near) = connect_tcp(host, *port, key, stop)?;
             let carrier = None;
             return Ok((Connection { channel, carrier }, Some(near)));
         }
-        Way::Ssh(ssh) => Carrier::ssh(ssh)?,
-        Way::Exec(command) => Carrier::exec(command)?,
+        Transport::Ssh(ssh) => Carrier::ssh(ssh)?,
+        Transport::Exec(command) => Carrier::exec(command)?,
     };
     let (output, input) = (carrier.output()?, carrier.input()?.into());
     match Channel::over_pipes(output, input, Role::Session, START_TIME, stop) {
@@ -118,10 +118,9 @@ fn connected(
     }
 }
 
-/// A connection that came through the handshake. Where many strangers ask at once the agent drops
-/// some that have not come far, and one that has the key may be among them: it cannot be
-/// distinguished from one that has another.
-fn let_in(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<(Channel, IpAddr)> {
+/// A connection after its handshake. An agent with too many connections in their handshake closes
+/// the oldest, which may be this one, so it is tried [`TRIES`] times.
+fn connect_tcp(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<(Channel, IpAddr)> {
     let mut tries = 1;
     loop {
         let listens = |at| format!("plumb agent --listen {at} --key-file FILE");
@@ -145,7 +144,7 @@ fn welcomed(channel: &mut Channel, open: &Open, stop: &AtomicBool) -> Result<Fac
     channel.send(&ToAgent::Open(Box::new(open.clone())), stop)?;
     let calibration = Duration::from_nanos(open.window_ns).saturating_mul(open.windows);
     let patience = WELCOME_TIME + calibration * 2;
-    let answer = heard::message(channel, Instant::now() + patience, stop)?
+    let answer = answer::receive(channel, Instant::now() + patience, stop)?
         .with_context(|| format!("the agent did not answer in {} s", patience.as_secs()))?;
     match answer {
         FromAgent::Welcome(facts) => Ok(*facts),
@@ -186,12 +185,12 @@ mod tests {
     fn an_address_is_one_hosts_and_this_ones_only_here() {
         let check = |address: &str, there: &str, word: Option<&str>| {
             let checked = check_address(address.parse().expect(address), there, "here");
-            let told = checked.err().map(|error| error.to_string());
+            let refusal = checked.err().map(|error| error.to_string());
             match word {
-                None => assert_eq!(told, None, "{address}"),
+                None => assert_eq!(refusal, None, "{address}"),
                 Some(word) => assert!(
-                    told.as_ref().is_some_and(|told| told.contains(word)),
-                    "{address}: {told:?}"
+                    refusal.as_ref().is_some_and(|text| text.contains(word)),
+                    "{address}: {refusal:?}"
                 ),
             }
         };

@@ -10,17 +10,14 @@
 //! ```
 //!
 //! The pattern is `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (Noise protocol framework, revision 34,
-//! §9): both ends prove that they have the key, and keys of the connection are fresh at both ends,
-//! so that nothing that was heard can be said again: a recorded message 1 gets an answer, and the
-//! connection ends there, because only the owner of its ephemeral key can seal the third message.
-//! The agent answers one that it remembers ([`Heard`]) not at all: otherwise a stranger could take
-//! the places of clients with the key. Both hellos are its prologue. A hello never changes its
+//! §9): both ends prove that they have the key, and keys of the connection are fresh at both ends.
+//! A recorded message 1 gets an answer, but only the owner of its ephemeral key can seal the third
+//! message, so a replay is never admitted. Both hellos are the prologue. A hello never changes its
 //! form: a different version is reported in plain text.
 
 use super::key::{Key, Named};
 use super::seal::{LENGTH_BYTES, Seal, whole};
 use snow::{Builder, HandshakeState};
-use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 use thiserror::Error;
 
@@ -34,11 +31,7 @@ const MAGIC: &[u8; 5] = b"PLUMB";
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// Bytes of a handshake message: an ephemeral key and the tag of nothing.
 const MESSAGE_BYTES: usize = 48;
-/// So many of these bytes are the ephemeral key.
-const EPHEMERAL_BYTES: usize = 32;
-/// First messages that are remembered.
-const HEARD_MAX: usize = 4096;
-/// And of an empty sealed one.
+/// Bytes of an empty sealed message.
 const EMPTY_BYTES: usize = 16;
 /// Bytes shown of what is no hello.
 const SHOWN_BYTES: usize = 60;
@@ -67,9 +60,6 @@ pub enum Refusal {
     /// The other end does not have the key, or somebody is in between.
     #[error("the other end has a different key: both ends need the same key file")]
     OtherKey,
-    /// Somebody says what another one had said.
-    #[error("the other end replayed an earlier handshake")]
-    Replay,
 }
 
 /// What a role says first.
@@ -92,7 +82,7 @@ pub fn not_plumb(bytes: &[u8]) -> Refusal {
 /// A connection after its handshake.
 pub struct Secured {
     /// The name of its key, where its list gives one; empty at the session's end.
-    pub by: String,
+    pub key_name: String,
     /// What seals and opens all that follows.
     pub seal: Seal,
     /// Bytes that arrived after the handshake's.
@@ -131,46 +121,7 @@ impl Initiator {
         let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
         let mut seal = Seal::new(state);
         seal.seal(&[], out);
-        Ok(Some(Secured { by: String::new(), seal, rest: std::mem::take(&mut self.held) }))
-    }
-}
-
-/// How far a connection has come at the agent: those that come less far are given up first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Progress {
-    /// It said nothing, or not enough.
-    Silent,
-    /// It said hello.
-    Hello,
-    /// Its first message was made with the key, now or before what is remembered.
-    Keyed,
-}
-
-/// Ephemeral keys of the last first messages that were made with the key.
-#[derive(Default)]
-pub struct Heard {
-    known: HashSet<[u8; EPHEMERAL_BYTES]>,
-    order: VecDeque<[u8; EPHEMERAL_BYTES]>,
-}
-
-impl Heard {
-    fn is_known(&self, message: &[u8]) -> bool {
-        let ephemeral = message.first_chunk::<EPHEMERAL_BYTES>();
-        ephemeral.is_some_and(|ephemeral| self.known.contains(ephemeral))
-    }
-
-    /// Only those count that were made with the key: no other program fills it.
-    fn remember(&mut self, message: &[u8]) {
-        let Some(ephemeral) = message.first_chunk::<EPHEMERAL_BYTES>() else { return };
-        if !self.known.insert(*ephemeral) {
-            return;
-        }
-        self.order.push_back(*ephemeral);
-        if self.order.len() > HEARD_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
+        Ok(Some(Secured { key_name: String::new(), seal, rest: std::mem::take(&mut self.held) }))
     }
 }
 
@@ -196,14 +147,9 @@ impl Responder {
     }
 
     /// Takes bytes that arrived; appends what is to be sent now, also where it refuses. `None`
-    /// while more must arrive. Give it no more at once than it may hold. `heard` is one for all
-    /// connections of the key. Errors: the other end does not speak this protocol.
-    pub fn feed(
-        &mut self,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-        heard: &mut Heard,
-    ) -> Result<Option<Secured>, Refusal> {
+    /// while more must arrive. Give it no more at once than it may hold. Errors: the other end does
+    /// not speak this protocol.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Refusal> {
         self.held.extend_from_slice(bytes);
         loop {
             match std::mem::replace(&mut self.stage, Stage::Over) {
@@ -223,25 +169,21 @@ impl Responder {
                         self.stage = Stage::First;
                         return Ok(None);
                     };
-                    if heard.is_known(&message) {
-                        return Err(Refusal::Replay);
-                    }
-                    let (mut noise, name) = self.made_by(&message)?;
-                    heard.remember(&message);
+                    let (mut noise, name) = self.respond(&message)?;
                     write(&mut noise, out).map_err(|_| Refusal::OtherKey)?;
                     let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
                     self.stage = Stage::Confirm(Box::new(Seal::new(state)), name);
                 }
-                Stage::Confirm(mut seal, by) => {
+                Stage::Confirm(mut seal, key_name) => {
                     let Some(sealed) = take_record(&mut self.held, EMPTY_BYTES)? else {
-                        self.stage = Stage::Confirm(seal, by);
+                        self.stage = Stage::Confirm(seal, key_name);
                         return Ok(None);
                     };
                     let mut nothing = Vec::new();
                     let record = [&(EMPTY_BYTES as u16).to_le_bytes()[..], &sealed].concat();
                     seal.open(&record, &mut nothing).map_err(|_| Refusal::OtherKey)?;
                     let rest = std::mem::take(&mut self.held);
-                    return Ok(Some(Secured { by, seal: *seal, rest }));
+                    return Ok(Some(Secured { key_name, seal: *seal, rest }));
                 }
                 Stage::Over => return Err(Refusal::OtherKey),
             }
@@ -249,21 +191,12 @@ impl Responder {
     }
 
     /// The handshake after a first message, and the name of the key that it was made with.
-    fn made_by(&self, message: &[u8]) -> Result<(Box<HandshakeState>, String), Refusal> {
+    fn respond(&self, message: &[u8]) -> Result<(Box<HandshakeState>, String), Refusal> {
         let made = self.keys.iter().find_map(|Named { key, name }| {
             let mut noise = builder(key, &prologue()).and_then(Builder::build_responder).ok()?;
             read(&mut noise, message).ok().map(|()| (Box::new(noise), name.clone()))
         });
         made.ok_or(Refusal::OtherKey)
-    }
-
-    /// How far it has come.
-    pub fn progress(&self) -> Progress {
-        match self.stage {
-            Stage::Hello | Stage::Over => Progress::Silent,
-            Stage::First => Progress::Hello,
-            Stage::Confirm(..) => Progress::Keyed,
-        }
     }
 
     /// Bytes that are held.
@@ -303,10 +236,10 @@ fn read(noise: &mut HandshakeState, message: &[u8]) -> Result<(), Refusal> {
 /// Takes the hello of a role off the front, once it is whole; what cannot become one is refused at
 /// its first byte. Errors: [`Refusal::NotPlumb`] or [`Refusal::OtherVersion`].
 pub fn take_hello(held: &mut Vec<u8>, from: Role) -> Result<bool, Refusal> {
-    let own = hello(from);
+    let expected = hello(from);
     // Magic and role.
     let known = held.len().min(6);
-    if held[..known] != own[..known] {
+    if held[..known] != expected[..known] {
         return Err(not_plumb(held));
     }
     let Some(bytes) = held.first_chunk::<HELLO_BYTES>() else { return Ok(false) };

@@ -114,7 +114,7 @@ pub struct Keys {
 
 impl Keys {
     /// Of one key.
-    pub fn of(key: &Key) -> Keys {
+    pub fn single(key: &Key) -> Keys {
         let named = Named { key: key.clone(), name: String::new() };
         Keys { path: None, seen: None, keys: Rc::new([named]) }
     }
@@ -158,9 +158,9 @@ fn read(path: &Path) -> Result<Vec<Named>> {
         OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).with_context(missing)?;
     let facts = file.metadata().with_context(missing)?;
     ensure!(facts.is_file(), "the key file {shown} is not a regular file");
-    let own = metal::process::geteuid();
+    let user = metal::process::geteuid();
     ensure!(
-        facts.uid() == own || facts.uid() == ROOT,
+        facts.uid() == user || facts.uid() == ROOT,
         "the key file {shown} belongs to another user (uid {}), so the key is not secret: make \
          a new one with `plumb agent --new-key FILE`",
         facts.uid()
@@ -217,16 +217,19 @@ mod tests {
         assert_eq!(Key::read(&path).unwrap(), key);
         for mode in [0o640, 0o604, 0o660] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            let told = Key::read(&path).unwrap_err().to_string();
-            assert!(told.contains("chmod 600"), "{told}");
+            let refusal = Key::read(&path).unwrap_err().to_string();
+            assert!(refusal.contains("chmod 600"), "{refusal}");
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         for text in
             ["", "00", &"g".repeat(64), &"0".repeat(65), &"é".repeat(32), &"0".repeat(99_999)]
         {
             fs::write(&path, text).unwrap();
-            let told = Key::read(&path).unwrap_err().to_string();
-            assert!(told.contains("--new-key") && !told.contains("chmod"), "{text}: {told}");
+            let refusal = Key::read(&path).unwrap_err().to_string();
+            assert!(
+                refusal.contains("--new-key") && !refusal.contains("chmod"),
+                "{text}: {refusal}"
+            );
         }
         fs::write(&path, [0xff; 64]).unwrap();
         assert!(Key::read(&path).is_err());
@@ -242,17 +245,17 @@ mod tests {
         Key::random().unwrap().write(&path).unwrap();
         // Only root can give a file away.
         if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
-            let told = Key::read(&path).unwrap_err().to_string();
-            assert!(told.contains("another user"), "{told}");
+            let refusal = Key::read(&path).unwrap_err().to_string();
+            assert!(refusal.contains("another user"), "{refusal}");
         }
         // Neither waits for somebody.
-        let told = Key::read("/dev/null".as_ref()).unwrap_err().to_string();
-        assert!(told.contains("not a regular file"), "{told}");
+        let refusal = Key::read("/dev/null".as_ref()).unwrap_err().to_string();
+        assert!(refusal.contains("not a regular file"), "{refusal}");
         let fifo = dir.path().join("fifo");
         let made = std::process::Command::new("mkfifo").arg(&fifo).status();
         assert!(made.unwrap().success());
-        let told = Key::read(&fifo).unwrap_err().to_string();
-        assert!(told.contains("not a regular file"), "{told}");
+        let refusal = Key::read(&fifo).unwrap_err().to_string();
+        assert!(refusal.contains("not a regular file"), "{refusal}");
     }
 
     #[test]

@@ -1,91 +1,65 @@
-//! An agent that listens: admits clients with a key of its list, one session at a time, and stays up whatever
-//! strangers do.
+//! An agent that listens: it admits clients that have a key of its list, and serves one session at
+//! a time.
 //!
-//! Strangers cost little: at most [`WAITING_MAX`] connections wait to be let in, each for the time
-//! of a handshake and with a kilobyte; for a new one the one that came least far, and of those the
-//! oldest, is given up. The session's end of the handshake proves its key with its first bytes,
-//! which no other party can replay, and so passes them.
+//! At most [`PENDING_MAX`] connections wait for admission, each for [`HANDSHAKE_TIME`], in which
+//! the handshake and the first message must arrive. For one more the oldest is closed. So silent
+//! and wrong clients up to that number delay nobody. Whoever opens connections faster than a client
+//! completes its handshake can keep that client out.
 
+use super::admission::{self, Admission};
 use super::channel::{Channel, FIRST_FRAME_BYTES_MAX, HANDSHAKE_TIME, prepare};
-use super::handshake::{Heard, Progress, Refusal, Responder};
+use super::handshake::Responder;
 use super::key::Keys;
-use super::message::{FromAgent, Open, ToAgent};
-use super::office::{Office, Way};
-use super::server::Served;
-use super::stranger::{self, STRANGER_BYTES, Shaken, is_passing};
+use super::message::{Open, ToAgent};
+use super::options::{Addresses, Options};
+use super::server::ServedSession;
 use crate::child::STOPPING;
 use crate::is_interrupt;
 use anyhow::{Context, Result};
 use metal::wait::{Want, any_unless};
 use std::fmt::Display;
-use std::io::{self, Read};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Connections that wait to be let in.
-pub const WAITING_MAX: usize = 32;
-/// Connections that the kernel keeps for the agent meanwhile.
+/// Connections that wait for admission.
+pub const PENDING_MAX: usize = 64;
+/// Connections that the kernel queues for the agent.
 const BACKLOG: i32 = 1024;
-/// A refused connection has this time to read the refusal.
-const LEAVE_TIME: Duration = Duration::from_secs(2);
-/// Where no connection can be accepted (no descriptors), the next is tried after this time.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// Strangers are reported at most this often.
-const TELL_AGAIN: Duration = Duration::from_secs(1);
+/// Pause after a failed accept(2): the host has no descriptors or no memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// An agent that listens.
-pub struct Listen<'agent> {
-    office: &'agent Office<'agent>,
+pub struct Listener<'agent> {
+    options: &'agent Options<'agent>,
     keys: Keys,
     listener: TcpListener,
-    waiting: Vec<Waiting>,
-    heard: Heard,
-    served: Option<Served<'agent>>,
-    /// No connection is accepted before.
-    accept_at: Option<Instant>,
-    strangers: Strangers,
+    /// The oldest first.
+    pending: Vec<Pending>,
+    session: Option<ServedSession<'agent>>,
 }
 
-/// A connection that is not a session, or not yet.
-struct Waiting {
-    from: SocketAddr,
+/// A connection that is not admitted yet.
+struct Pending {
+    client: SocketAddr,
     deadline: Instant,
     state: State,
 }
 
 enum State {
-    /// In the handshake.
-    Shakes(TcpStream, Box<Responder>),
-    /// It has the key, and did not say yet what it wants.
-    Opens(Box<Channel>, String),
-    /// It was refused.
-    Leaves(TcpStream),
+    Handshake(TcpStream, Box<Responder>),
+    /// The client has a key, of this name. Its first message has not arrived.
+    Opening(Box<Channel>, String),
 }
 
-/// Rejected connections, reported now and then.
-#[derive(Default)]
-struct Strangers {
-    untold: u64,
-    told: Option<Instant>,
-}
-
-impl<'agent> Listen<'agent> {
-    /// Listens at an address, for whoever has one of these keys. Errors: the address is not this
-    /// host's, or taken.
-    pub fn new(office: &'agent Office<'agent>, keys: Keys, at: SocketAddr) -> Result<Self> {
-        let listener = stranger::listener(at, BACKLOG)?;
-        Ok(Listen {
-            office,
-            keys,
-            listener,
-            waiting: Vec::new(),
-            heard: Heard::default(),
-            served: None,
-            accept_at: None,
-            strangers: Strangers::default(),
-        })
+impl<'agent> Listener<'agent> {
+    /// Listens at an address for clients that have one of these keys. Errors: the address is not
+    /// this host's, or taken.
+    pub fn new(options: &'agent Options<'agent>, keys: Keys, address: SocketAddr) -> Result<Self> {
+        let listener = admission::listener(address, BACKLOG)?;
+        Ok(Listener { options, keys, listener, pending: Vec::new(), session: None })
     }
 
     /// Where it listens. Errors: what getsockname(2) reports.
@@ -93,213 +67,173 @@ impl<'agent> Listen<'agent> {
         self.listener.local_addr()
     }
 
-    /// Serves one session after the other until a signal comes. Errors: the kernel does not wait
-    /// any more.
+    /// Serves one session after the other until a signal comes. Errors: poll(2) fails.
     pub fn serve(&mut self) -> Result<()> {
         while self.turn(None)? {}
         Ok(())
     }
 
-    /// Waits once, `patience` at most, and does what there is to do; `false` after a signal.
+    /// Waits once, for `patience` at most, and handles what has arrived; `false` after a signal.
     pub(super) fn turn(&mut self, patience: Option<Duration>) -> Result<bool> {
-        let stopped = || self.office.stop.load(Ordering::Relaxed);
-        let is_knocked = match self.wait(patience) {
+        let stopped = || self.options.stop.load(Ordering::Relaxed);
+        let has_client = match self.wait(patience) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(!stopped()),
             waited => waited.context("cannot wait for connections")?,
         };
-        if !self.attend_session() {
+        if !self.advance_session() {
             return Ok(false);
         }
-        for waiting in std::mem::take(&mut self.waiting) {
-            self.attend(waiting);
+        for pending in std::mem::take(&mut self.pending) {
+            self.advance(pending);
         }
-        if is_knocked {
+        if has_client {
             self.accept();
         }
-        self.strangers.tell(self.office);
         Ok(!stopped())
     }
 
-    /// Waits until there is something to do; whether a connection waits to be accepted.
+    /// Waits until there is something to do; whether a connection can be accepted.
     fn wait(&self, patience: Option<Duration>) -> io::Result<bool> {
         let now = Instant::now();
-        let accepts = self.accept_at.is_none_or(|at| now >= at);
-        let listener = accepts.then(|| Want::Readable(self.listener.as_fd()));
-        let served = self.served.iter().flat_map(Served::wants);
-        let waiting = self.waiting.iter().map(Waiting::want);
-        let wants: Vec<_> = listener.into_iter().chain(served).chain(waiting).collect();
-        let deadlines = self
-            .waiting
-            .iter()
-            .map(|waiting| waiting.deadline)
-            .chain(self.served.as_ref().and_then(Served::deadline))
-            .chain(self.accept_at.filter(|_| !accepts))
-            .chain(self.strangers.tell_at());
+        let session = self.session.iter().flat_map(ServedSession::wants);
+        let pending = self.pending.iter().map(Pending::want);
+        let wants: Vec<_> = std::iter::once(Want::Readable(self.listener.as_fd()))
+            .chain(session)
+            .chain(pending)
+            .collect();
+        let deadlines = self.pending.iter().map(|pending| pending.deadline);
+        let deadlines = deadlines.chain(self.session.as_ref().and_then(ServedSession::deadline));
         let left =
             deadlines.map(|deadline| deadline.saturating_duration_since(now)).chain(patience).min();
-        let stopped = || self.office.stop.load(Ordering::Relaxed);
-        let ready = any_unless(&wants, left, &STOPPING, stopped)?;
-        Ok(accepts && ready[0])
+        let stopped = || self.options.stop.load(Ordering::Relaxed);
+        Ok(any_unless(&wants, left, &STOPPING, stopped)?[0])
     }
 
     /// `false` after a signal.
-    fn attend_session(&mut self) -> bool {
-        let Some(served) = &mut self.served else { return true };
-        let over = match served.attend() {
+    fn advance_session(&mut self) -> bool {
+        let Some(session) = &mut self.session else { return true };
+        let end = match session.advance() {
             Ok(true) => return true,
             Ok(false) => "ended".to_owned(),
             Err(error) if is_interrupt(&error) => return false,
             Err(error) => format!("was lost: {error:#}"),
         };
-        (self.office.tell)(&format!("the session of {} {over}", served.by()));
-        // With it go its worker and its connection.
-        self.served = None;
+        (self.options.log)(&format!("the session of {} {end}", session.client()));
+        // Its worker and its connection end with it.
+        self.session = None;
         true
     }
 
-    /// Goes on with a connection, as far as it has said something. What came in time counts, though
-    /// the agent was busy with another one meanwhile.
-    fn attend(&mut self, Waiting { from, deadline, state }: Waiting) {
+    /// Reads what a pending connection has sent. What arrived in time counts, even if the agent was
+    /// busy when the deadline passed.
+    fn advance(&mut self, Pending { client, deadline, state }: Pending) {
         match state {
-            State::Shakes(mut stream, mut responder) => {
-                match stranger::shake(&mut stream, &mut responder, &mut self.heard) {
-                    Shaken::Waits => self.keep(from, deadline, State::Shakes(stream, responder)),
-                    Shaken::Secured(mut secured) => {
-                        let by = std::mem::take(&mut secured.by);
+            State::Handshake(mut stream, mut responder) => {
+                match admission::advance(&mut stream, &mut responder) {
+                    Admission::Pending => {
+                        self.keep(client, deadline, State::Handshake(stream, responder));
+                    }
+                    Admission::Secured(mut secured) => {
+                        let key = std::mem::take(&mut secured.key_name);
                         match Channel::accepted(stream, *secured, FIRST_FRAME_BYTES_MAX) {
-                            Ok(channel) => self.open(from, deadline, Box::new(channel), by),
-                            Err(lost) => self.reject(from, &lost),
+                            Ok(channel) => self.open(client, deadline, Box::new(channel), key),
+                            Err(lost) => self.reject(client, &lost),
                         }
                     }
-                    Shaken::Refused(refusal) => {
-                        self.reject(from, &refusal);
-                        // It hears this end's hello, and so why.
-                        if matches!(refusal, Refusal::OtherVersion(_)) {
-                            self.let_go(from, stream);
-                        }
-                    }
-                    Shaken::Gone(why) => self.reject(from, &why),
+                    Admission::Refused(refusal) => self.reject(client, &refusal),
+                    Admission::Closed(reason) => self.reject(client, &reason),
                 }
             }
-            State::Opens(channel, by) => self.open(from, deadline, channel, by),
-            State::Leaves(mut stream) => {
-                let is_there = match stream.read(&mut [0; STRANGER_BYTES]) {
-                    Ok(read) => read > 0,
-                    Err(error) => is_passing(&error),
-                };
-                if is_there && Instant::now() < deadline {
-                    self.waiting.push(Waiting { from, deadline, state: State::Leaves(stream) });
-                }
-            }
+            State::Opening(channel, key) => self.open(client, deadline, channel, key),
         }
     }
 
-    /// Has one wait on, if it has time left.
-    fn keep(&mut self, from: SocketAddr, deadline: Instant, state: State) {
+    /// Keeps a connection pending until its deadline.
+    fn keep(&mut self, client: SocketAddr, deadline: Instant, state: State) {
         if Instant::now() < deadline {
-            self.waiting.push(Waiting { from, deadline, state });
+            self.pending.push(Pending { client, deadline, state });
         } else {
-            self.reject(from, &"it did not complete the handshake in time");
+            self.reject(client, &"it did not complete the handshake in time");
         }
     }
 
-    /// One that was not let in.
-    fn reject(&mut self, from: SocketAddr, why: &dyn Display) {
-        self.strangers.note(self.office, from, why);
+    fn reject(&self, client: SocketAddr, reason: &dyn Display) {
+        (self.options.log)(&format!("rejected {client}: {reason}"));
     }
 
-    /// Hears what one wants that has the key.
-    fn open(&mut self, from: SocketAddr, deadline: Instant, mut channel: Box<Channel>, by: String) {
+    /// Reads the first message of a client that has a key.
+    fn open(
+        &mut self,
+        client: SocketAddr,
+        deadline: Instant,
+        mut channel: Box<Channel>,
+        key: String,
+    ) {
         // What came with the handshake is taken before more is read.
-        let said = match channel.taken() {
+        let message = match channel.taken() {
             Ok(None) => channel.read_some().and_then(|()| channel.taken()),
-            said => said,
+            message => message,
         };
-        match said {
-            Ok(None) => self.keep(from, deadline, State::Opens(channel, by)),
-            Ok(Some(ToAgent::Open(open))) => self.ask(from, *channel, &by, &open),
-            Ok(Some(_)) => self.reject(from, &"it sent an order before the session was opened"),
-            Err(lost) => self.reject(from, &lost),
+        match message {
+            Ok(None) => self.keep(client, deadline, State::Opening(channel, key)),
+            Ok(Some(ToAgent::Open(open))) => self.begin_session(client, *channel, &key, &open),
+            Ok(Some(_)) => self.reject(client, &"it sent an order before the session was opened"),
+            Err(lost) => self.reject(client, &lost),
         }
     }
 
-    /// One that has the key wants to be the session.
-    fn ask(&mut self, from: SocketAddr, mut channel: Channel, by: &str, open: &Open) {
-        let tell = self.office.tell;
-        if let Some(served) = self.served.take_if(|served| served.is_forsaken()) {
-            tell(&format!(
+    /// Serves a client, unless another session is served.
+    fn begin_session(&mut self, client: SocketAddr, mut channel: Channel, key: &str, open: &Open) {
+        let log = self.options.log;
+        if let Some(expired) = self.session.take_if(|session| session.is_expired()) {
+            log(&format!(
                 "the session of {} was silent for longer than its expected duration; it is closed \
                  for the next one",
-                served.by()
+                expired.client()
             ));
         }
-        if let Some(served) = &self.served {
-            let busy: FromAgent = served.busy();
-            tell(&format!("{from} asked while the session of {} is served", served.by()));
-            // One that is gone needs no answer.
-            let _ = channel.send(&busy, self.office.stop);
-            return self.part(from, channel);
+        if let Some(session) = &self.session {
+            log(&format!("{client} asked while the session of {} is served", session.client()));
+            // A client that is gone needs no answer.
+            let _ = channel.send(&session.busy_message(), self.options.stop);
+            return;
         }
-        let way = Way { here: channel.local_address(), there: Some(from.ip().to_canonical()) };
-        match Served::begin(self.office, channel, open, way) {
-            Ok(served) => {
-                let key = if by.is_empty() { "" } else { ", key " };
-                tell(&format!("a session of {} from {from}{key}{by}", served.by()));
-                self.served = Some(served);
+        let addresses =
+            Addresses { local: channel.local_address(), remote: Some(client.ip().to_canonical()) };
+        match ServedSession::begin(self.options, channel, open, addresses) {
+            Ok(session) => {
+                let separator = if key.is_empty() { "" } else { ", key " };
+                log(&format!("a session of {} from {client}{separator}{key}", session.client()));
+                self.session = Some(session);
             }
-            Err((channel, reason)) => {
-                tell(&format!("{from} was refused: {reason}"));
-                self.part(from, channel);
-            }
+            Err(reason) => log(&format!("{client} was refused: {reason}")),
         }
     }
 
-    fn part(&mut self, from: SocketAddr, channel: Channel) {
-        if let Some(stream) = channel.shut() {
-            self.let_go(from, stream);
-        }
-    }
-
-    /// Nothing more is said to one that was refused; its end is waited for, so that it hears what
-    /// was.
-    fn let_go(&mut self, from: SocketAddr, stream: TcpStream) {
-        // One that is gone has no end to wait for.
-        if stream.shutdown(Shutdown::Write).is_ok() {
-            let deadline = Instant::now() + LEAVE_TIME;
-            self.waiting.push(Waiting { from, deadline, state: State::Leaves(stream) });
-        }
-    }
-
-    /// Takes the connections that wait in the kernel, not more than may wait here.
+    /// Accepts the connections that the kernel has queued, at most [`PENDING_MAX`].
     fn accept(&mut self) {
-        for _ in 0..WAITING_MAX {
+        use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+        for _ in 0..PENDING_MAX {
             match self.listener.accept() {
-                Ok((stream, from)) => self.take_in(stream, from),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.accept_at = None;
-                    return;
-                }
-                // One that was gone before it was accepted.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
-                    ) => {}
+                Ok((stream, client)) => self.admit(stream, client),
+                Err(error) if error.kind() == WouldBlock => return,
+                // The client closed it before it was accepted.
+                Err(error) if matches!(error.kind(), Interrupted | ConnectionAborted) => {}
                 Err(error) => {
-                    // No descriptors or no memory: what waits makes room.
-                    self.give_one_up();
-                    self.accept_at = Some(Instant::now() + ACCEPT_AGAIN);
-                    self.strangers
-                        .say(self.office, &format!("cannot accept a connection: {error}"));
+                    (self.options.log)(&format!("cannot accept a connection: {error}"));
+                    std::thread::sleep(ACCEPT_PAUSE);
                     return;
                 }
             }
         }
     }
 
-    fn take_in(&mut self, stream: TcpStream, from: SocketAddr) {
-        if self.waiting.len() >= WAITING_MAX {
-            self.give_one_up();
+    /// Begins the handshake on a new connection, in the place of the oldest if there are too many.
+    fn admit(&mut self, stream: TcpStream, client: SocketAddr) {
+        if self.pending.len() >= PENDING_MAX {
+            let oldest = self.pending.remove(0);
+            let reason = "too many other clients connected before it completed the handshake";
+            self.reject(oldest.client, &reason);
         }
         let prepared = prepare(&stream)
             .map_err(|error| error.to_string())
@@ -307,111 +241,47 @@ impl<'agent> Listen<'agent> {
             .map(Responder::new);
         match prepared {
             Ok(responder) => {
-                let waiting = Waiting {
-                    from,
-                    deadline: Instant::now() + HANDSHAKE_TIME,
-                    state: State::Shakes(stream, Box::new(responder)),
-                };
-                // What it has to say is most often there by now.
-                self.attend(waiting);
+                let deadline = Instant::now() + HANDSHAKE_TIME;
+                let state = State::Handshake(stream, Box::new(responder));
+                // Its first bytes have most often arrived by now.
+                self.advance(Pending { client, deadline, state });
             }
-            Err(why) => self.reject(from, &why),
-        }
-    }
-
-    /// Gives up the connection that came least far, of those the oldest.
-    fn give_one_up(&mut self) {
-        let least = (0..self.waiting.len()).min_by_key(|at| {
-            let waiting = &self.waiting[*at];
-            (waiting.rank(), waiting.deadline)
-        });
-        if let Some(at) = least {
-            let given_up = self.waiting.remove(at);
-            let why = "too many other clients connected before it completed the handshake";
-            self.reject(given_up.from, &why);
+            Err(reason) => self.reject(client, &reason),
         }
     }
 }
 
-impl Waiting {
+impl Pending {
     fn want(&self) -> Want<'_> {
         Want::Readable(match &self.state {
-            State::Shakes(stream, _) | State::Leaves(stream) => stream.as_fd(),
-            State::Opens(channel, _) => channel.fd(),
+            State::Handshake(stream, _) => stream.as_fd(),
+            State::Opening(channel, _) => channel.fd(),
         })
-    }
-
-    /// How far it came.
-    fn rank(&self) -> u8 {
-        match &self.state {
-            State::Leaves(_) => 0,
-            State::Shakes(_, responder) => match responder.progress() {
-                Progress::Silent => 1,
-                Progress::Hello => 2,
-                Progress::Keyed => 3,
-            },
-            State::Opens(..) => 4,
-        }
-    }
-}
-
-impl Strangers {
-    /// One that was not let in.
-    fn note(&mut self, office: &Office<'_>, from: SocketAddr, why: &dyn Display) {
-        if self.is_quiet() {
-            self.untold += 1;
-        } else {
-            self.say(office, &format!("rejected {from}: {why}"));
-        }
-    }
-
-    fn say(&mut self, office: &Office<'_>, line: &str) {
-        if !self.is_quiet() {
-            self.told = Some(Instant::now());
-            (office.tell)(line);
-        }
-    }
-
-    fn is_quiet(&self) -> bool {
-        self.told.is_some_and(|told| told.elapsed() < TELL_AGAIN)
-    }
-
-    /// When the skipped ones are to be reported.
-    fn tell_at(&self) -> Option<Instant> {
-        self.told.filter(|_| self.untold > 0).map(|told| told + TELL_AGAIN)
-    }
-
-    fn tell(&mut self, office: &Office<'_>) {
-        if self.untold > 0 && !self.is_quiet() {
-            let untold = std::mem::take(&mut self.untold);
-            self.say(office, &format!("rejected {untold} more connections"));
-        }
     }
 }
 
 #[cfg(test)]
-impl Listen<'_> {
-    /// How many connections wait to be let in.
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting.len()
+impl Listener<'_> {
+    /// Number of connections that wait for admission.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
     }
 
-    /// Whose session is served.
-    pub(super) fn served_by(&self) -> Option<&str> {
-        self.served.as_ref().map(Served::by)
+    /// The client whose session is served.
+    pub(super) fn client(&self) -> Option<&str> {
+        self.session.as_ref().map(ServedSession::client)
     }
 
-    /// The time of what the session has begun to say is over.
-    pub(super) fn frame_time_passes(&mut self) {
-        let served = self.served.as_mut().expect("a session is served");
-        served.frame_time_passes();
+    /// Lets the time of a message of the session pass.
+    pub(super) fn expire_frame(&mut self) {
+        self.session.as_mut().expect("a session is served").expire_frame();
     }
 
-    /// The time of all that wait is over.
-    pub(super) fn time_passes(&mut self) {
+    /// Lets the time of all pending connections pass.
+    pub(super) fn expire_pending(&mut self) {
         let now = Instant::now();
-        for waiting in &mut self.waiting {
-            waiting.deadline = now;
+        for pending in &mut self.pending {
+            pending.deadline = now;
         }
     }
 }

@@ -11,26 +11,26 @@
 //! The agent has one thread. During a round it waits in one poll(2) for the session and for its
 //! worker.
 
+pub mod admission;
+mod answer;
 pub mod channel;
 mod check;
 pub mod client;
 mod connection;
 pub mod frame;
 pub mod handshake;
-mod heard;
-pub mod hired;
 pub mod key;
 pub mod listen;
 pub mod message;
-pub mod office;
+pub mod options;
 mod plain;
 pub mod reach;
 pub mod seal;
 pub mod server;
 pub mod ssh;
 pub mod stdio;
-pub mod stranger;
 pub mod url;
+pub mod worker_process;
 
 #[cfg(test)]
 pub mod tests;

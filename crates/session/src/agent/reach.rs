@@ -74,10 +74,10 @@ fn connected(address: SocketAddr, listens: Listens<'_>, stop: &AtomicBool) -> Re
                 CONNECT_TIME.as_secs()
             );
             if let Some(error) = socket.take_error()? {
-                return Err(told(address, listens, &error));
+                return Err(refusal(address, listens, &error));
             }
         }
-        Err(error) => return Err(told(address, listens, &error)),
+        Err(error) => return Err(refusal(address, listens, &error)),
     }
     Ok(socket.into())
 }
@@ -93,7 +93,7 @@ fn ready(wants: &[Want<'_>], deadline: Instant, stop: &AtomicBool) -> Result<boo
 }
 
 /// Why there is no connection, with the way out.
-fn told(address: SocketAddr, listens: Listens<'_>, error: &io::Error) -> Error {
+fn refusal(address: SocketAddr, listens: Listens<'_>, error: &io::Error) -> Error {
     let way_out = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
             format!("nothing listens on that port: start `{}` on that host", listens(address))

@@ -3,9 +3,9 @@
 
 use super::channel::{Channel, FRAME_BYTES_MAX, Lost};
 use super::check::check;
-use super::hired::Hired;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
-use super::office::{Office, Way, has_address, site};
+use super::options::{Addresses, Options, require_address, site};
+use super::worker_process::WorkerProcess;
 use crate::is_interrupt;
 use crate::machine::{Machine, UNSEEN};
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -25,17 +25,18 @@ const WINDOW_NS_MAX: u64 = 1_000_000_000;
 const CALIBRATION_TIME: Duration = Duration::from_secs(30);
 /// Longest time that a session is taken to expect.
 const EXPECTED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// A session that is served.
-pub struct Served<'agent> {
-    office: &'agent Office<'agent>,
+pub struct ServedSession<'agent> {
+    options: &'agent Options<'agent>,
     channel: Channel,
-    by: String,
+    client: String,
     until: SystemTime,
     begun: Instant,
     expected: Duration,
     /// Its next word comes within so long, as it said last.
     within: Option<Duration>,
-    heard: Instant,
+    last_message: Instant,
     site: Site,
     address: IpAddr,
     interface: Option<String>,
@@ -47,7 +48,7 @@ pub struct Served<'agent> {
 
 /// A worker, and what it does.
 struct Work {
-    worker: Hired,
+    worker: WorkerProcess,
     task: Task,
 }
 
@@ -57,51 +58,51 @@ enum Task {
     Serves { round: u64, is_drained: bool },
 }
 
-impl<'agent> Served<'agent> {
+impl<'agent> ServedSession<'agent> {
     /// Begins a session: reads the machine anew and has its clocks calibrated. Errors: it was
-    /// refused, with a message; its connection, which is to be closed, and why.
+    /// refused, with a message: why.
     pub fn begin(
-        office: &'agent Office<'agent>,
+        options: &'agent Options<'agent>,
         mut channel: Channel,
         open: &Open,
-        way: Way,
-    ) -> Result<Served<'agent>, (Channel, String)> {
-        let (site, address, interface, worker) = match prepare(office, open, way) {
+        addresses: Addresses,
+    ) -> Result<ServedSession<'agent>, String> {
+        let (site, address, interface, worker) = match prepare(options, open, addresses) {
             Ok(prepared) => prepared,
             Err(error) => {
                 let reason = format!("{error:#}");
                 // One that is gone needs no reason.
-                let _ = channel.send(&FromAgent::Refused { reason: reason.clone() }, office.stop);
-                return Err((channel, reason));
+                let _ = channel.send(&FromAgent::Refused { reason: reason.clone() }, options.stop);
+                return Err(reason);
             }
         };
         channel.set_limit(FRAME_BYTES_MAX);
         let deadline = Instant::now() + calibration_time(open);
-        Ok(Served {
-            office,
+        Ok(ServedSession {
+            options,
             channel,
-            by: printable(&open.host_name),
+            client: printable(&open.host_name),
             until: SystemTime::now() + expected(open),
             begun: Instant::now(),
             expected: expected(open),
             within: None,
-            heard: Instant::now(),
+            last_message: Instant::now(),
             site,
             address,
             interface,
             calibration: None,
             work: Some(Work { worker, task: Task::Calibrates { deadline } }),
-            _machine: machine(office, open),
+            _machine: machine(options, open),
         })
     }
 
     /// Whose it is.
-    pub fn by(&self) -> &str {
-        &self.by
+    pub fn client(&self) -> &str {
+        &self.client
     }
 
     /// The answer to another session meanwhile.
-    pub fn busy(&self) -> FromAgent {
+    pub fn busy_message(&self) -> FromAgent {
         let until = humantime::format_rfc3339_seconds(self.until);
         let is_over = SystemTime::now() > self.until;
         FromAgent::Busy {
@@ -110,14 +111,14 @@ impl<'agent> Served<'agent> {
             } else {
                 until.to_string()
             },
-            by: self.by.clone(),
+            by: self.client.clone(),
         }
     }
 
     /// Whether it makes room for another one: it is silent, or took twice as long as it expected
     /// to, and has nothing served just now.
-    pub fn is_forsaken(&self) -> bool {
-        let is_late = self.begun.elapsed() > self.expected * 2 + self.office.silence;
+    pub fn is_expired(&self) -> bool {
+        let is_late = self.begun.elapsed() > self.expected * 2 + self.options.silence;
         self.is_silent() || is_late && self.work.is_none()
     }
 
@@ -128,7 +129,7 @@ impl<'agent> Served<'agent> {
 
     /// When it will have been silent for that long.
     pub fn silent_at(&self) -> Instant {
-        self.heard + self.within.unwrap_or(self.expected).max(self.office.silence)
+        self.last_message + self.within.unwrap_or(self.expected).max(self.options.silence)
     }
 
     /// What to wait for: the session, and its worker where there is one.
@@ -152,27 +153,27 @@ impl<'agent> Served<'agent> {
 
     /// Does what there is to do. `false` once the session is over. Errors: why it ended before it
     /// said so.
-    pub fn attend(&mut self) -> Result<bool> {
-        self.hear_worker()?;
+    pub fn advance(&mut self) -> Result<bool> {
+        self.read_worker()?;
         self.channel.read_some()?;
         while let Some(message) = self.channel.taken::<ToAgent>()? {
-            self.heard = Instant::now();
-            if !self.obey(message)? {
+            self.last_message = Instant::now();
+            if !self.handle(message)? {
                 return Ok(false);
             }
         }
         if self.calibrates_until().is_some_and(|deadline| Instant::now() >= deadline) {
-            self.give_up("the agent's clocks were not calibrated in time".to_owned())?;
+            self.refuse("the agent's clocks were not calibrated in time".to_owned())?;
         }
         Ok(true)
     }
 
-    fn say(&mut self, message: &FromAgent) -> Result<()> {
-        self.channel.send(message, self.office.stop)
+    fn send(&mut self, message: &FromAgent) -> Result<()> {
+        self.channel.send(message, self.options.stop)
     }
 
     /// Does what the session says; `false` for its end.
-    fn obey(&mut self, message: ToAgent) -> Result<bool> {
+    fn handle(&mut self, message: ToAgent) -> Result<bool> {
         match message {
             ToAgent::Open(_) => bail!("the session opened twice"),
             ToAgent::Serve { round, order } => {
@@ -181,12 +182,12 @@ impl<'agent> Served<'agent> {
                 }
                 // A worker of an earlier round is ended first.
                 self.work = None;
-                match self.hire(*order) {
+                match self.start_round(*order) {
                     Ok(worker) => {
                         let task = Task::Serves { round, is_drained: false };
                         self.work = Some(Work { worker, task });
                     }
-                    Err(error) => self.ended(round, error)?,
+                    Err(error) => self.end_round(round, error)?,
                 }
             }
             ToAgent::Drain { round } => self.drain(round)?,
@@ -195,8 +196,8 @@ impl<'agent> Served<'agent> {
                 self.within = Some(within.min(EXPECTED_MAX));
             }
             ToAgent::Stop { round: over } => {
-                let is_it = |task| matches!(task, Task::Serves { round, .. } if round == over);
-                self.work.take_if(|work| is_it(work.task));
+                let is_over = |task| matches!(task, Task::Serves { round, .. } if round == over);
+                self.work.take_if(|work| is_over(work.task));
             }
             ToAgent::End => return Ok(false),
         }
@@ -215,20 +216,20 @@ impl<'agent> Served<'agent> {
         if std::mem::replace(is_drained, true) {
             bail!("the session ended round {over} twice");
         }
-        match worker.order(&ToWorker::Drain, self.office.stop) {
-            Err(error) => self.ended(over, error),
+        match worker.order(&ToWorker::Drain, self.options.stop) {
+            Err(error) => self.end_round(over, error),
             Ok(()) => Ok(()),
         }
     }
 
     /// A worker that serves an order, with what is this host's own.
-    fn hire(&self, order: RoundOrder) -> Result<Hired> {
-        let experiment = experiment::find(self.office.catalogue, &order.series.experiment);
+    fn start_round(&self, order: RoundOrder) -> Result<WorkerProcess> {
+        let experiment = experiment::find(self.options.catalogue, &order.series.experiment);
         if let Err(reason) = check(&order, experiment, &self.site) {
             bail!("the agent refused: {reason}");
         }
         let calibration = self.calibration.clone();
-        let mut worker = (self.office.start)()?;
+        let mut worker = (self.options.start_worker)()?;
         let mut cpus = self.site.cpus.clone();
         let first = order.series.cases.first().and_then(far_cpu);
         if let Some(at) = first.and_then(|first| cpus.iter().position(|cpu| *cpu == first)) {
@@ -244,30 +245,30 @@ impl<'agent> Served<'agent> {
             far_address: Some(self.address),
             ..order
         }));
-        worker.order(&order, self.office.stop)?;
+        worker.order(&order, self.options.stop)?;
         Ok(worker)
     }
 
     /// The worker of a round is gone, or never existed; a signal ends more than the round.
-    fn ended(&mut self, round: u64, why: Error) -> Result<()> {
+    fn end_round(&mut self, round: u64, why: Error) -> Result<()> {
         self.work = None;
         if is_interrupt(&why) {
             return Err(why);
         }
         let reason = format!("{why:#}");
-        self.say(&FromAgent::Ended { round, reason })
+        self.send(&FromAgent::Ended { round, reason })
     }
 
-    fn hear_worker(&mut self) -> Result<()> {
+    fn read_worker(&mut self) -> Result<()> {
         if let Some(Err(error)) = self.work.as_mut().map(|work| work.worker.read()) {
-            return self.lose_worker(error);
+            return self.end_worker(error);
         }
         while let Some(Work { worker, task }) = &mut self.work {
             match (worker.channel.taken(), *task) {
                 (Ok(Some(message)), Task::Calibrates { .. }) => self.calibrated(message)?,
                 (Ok(Some(message)), Task::Serves { round, .. }) => self.relay(round, message)?,
                 (Ok(None), _) => break,
-                (Err(lost), _) => return self.lose_worker(lost.into()),
+                (Err(lost), _) => return self.end_worker(lost.into()),
             }
         }
         Ok(())
@@ -276,19 +277,19 @@ impl<'agent> Served<'agent> {
     fn calibrated(&mut self, message: FromWorker) -> Result<()> {
         match message {
             FromWorker::Calibrated(calibration) => self.welcome(calibration),
-            FromWorker::Failed(chain) => self.lose_worker(Error::msg(chain.join(": "))),
-            other => self.lose_worker(anyhow!("the worker answered with {other:?}")),
+            FromWorker::Failed(chain) => self.end_worker(Error::msg(chain.join(": "))),
+            other => self.end_worker(anyhow!("the worker answered with {other:?}")),
         }
     }
 
     /// The worker is of no more use.
-    fn lose_worker(&mut self, why: Error) -> Result<()> {
+    fn end_worker(&mut self, why: Error) -> Result<()> {
         match self.work.take().map(|work| work.task) {
             None => Ok(()),
             Some(Task::Calibrates { .. }) => {
-                self.give_up(format!("cannot calibrate the agent's clocks: {why:#}"))
+                self.refuse(format!("cannot calibrate the agent's clocks: {why:#}"))
             }
-            Some(Task::Serves { round, .. }) => self.ended(round, why),
+            Some(Task::Serves { round, .. }) => self.end_round(round, why),
         }
     }
 
@@ -296,10 +297,10 @@ impl<'agent> Served<'agent> {
         if matches!(message, FromWorker::Done(_) | FromWorker::Failed(_)) {
             self.work = None;
         }
-        match self.say(&FromAgent::Worker { round, message: Box::new(message) }) {
+        match self.send(&FromAgent::Worker { round, message: Box::new(message) }) {
             // Nothing of it was sent: the round is lost, and not the session.
             Err(error) if matches!(error.downcast_ref(), Some(Lost::TooLong(_))) => {
-                self.ended(round, error)
+                self.end_round(round, error)
             }
             sent => sent,
         }
@@ -309,7 +310,7 @@ impl<'agent> Served<'agent> {
         self.work = None;
         self.calibration = Some(calibration.clone());
         let host = self.site.host.clone();
-        self.say(&FromAgent::Welcome(Box::new(Facts {
+        self.send(&FromAgent::Welcome(Box::new(Facts {
             plumb: env!("CARGO_PKG_VERSION").to_owned(),
             environment: environment::tags(&host),
             host,
@@ -321,21 +322,21 @@ impl<'agent> Served<'agent> {
     }
 
     /// Ends a session that cannot be served after all, with the reason.
-    fn give_up(&mut self, reason: String) -> Result<()> {
-        self.say(&FromAgent::Refused { reason: reason.clone() })?;
+    fn refuse(&mut self, reason: String) -> Result<()> {
+        self.send(&FromAgent::Refused { reason: reason.clone() })?;
         bail!(reason)
     }
 }
 
 /// Takes a place for a session among the plumbs of this machine: a run here sees it.
-fn machine(office: &Office<'_>, open: &Open) -> Option<Machine> {
+fn machine(options: &Options<'_>, open: &Open) -> Option<Machine> {
     let token = open.token.as_deref()?;
     let what = format!("plumb agent for {}", printable(&open.host_name));
     let entered = Machine::look(&what, Some(token)).and_then(|machine| {
         machine.enter()?;
         Ok(machine)
     });
-    entered.inspect_err(|why| (office.tell)(&format!("{UNSEEN}: {why:#}"))).ok()
+    entered.inspect_err(|why| (options.log)(&format!("{UNSEEN}: {why:#}"))).ok()
 }
 
 /// Has a site use the CPUs that a session's earlier rounds used: its figures stay where they began.
@@ -354,10 +355,10 @@ fn keep_cpus(site: &mut Site, then: &[usize]) -> Result<()> {
 /// What a session needs before its clocks are known: its place here, the address of its data
 /// connections and their interface, and the worker that calibrates. Errors: why it is refused.
 fn prepare(
-    office: &Office<'_>,
+    options: &Options<'_>,
     open: &Open,
-    way: Way,
-) -> Result<(Site, IpAddr, Option<String>, Hired)> {
+    addresses: Addresses,
+) -> Result<(Site, IpAddr, Option<String>, WorkerProcess)> {
     let ours = env!("CARGO_PKG_VERSION");
     if open.plumb != ours || open.format != record::FORMAT {
         bail!(
@@ -375,13 +376,13 @@ fn prepare(
             open.window_ns
         );
     }
-    let address = office
+    let address = options
         .data
-        .or(way.here)
+        .or(addresses.local)
         .context("cannot tell which address peers use to reach this agent; set --data ADDR")?;
-    has_address(address)?;
-    let mut site = site(office)?;
-    let there = way.there.or(open.near_address);
+    require_address(address)?;
+    let mut site = site(options)?;
+    let there = addresses.remote.or(open.near_address);
     let interface = there
         .and_then(|there| site.host.net.way_to(there))
         .map(|(interface, _)| interface.name.clone());
@@ -389,13 +390,13 @@ fn prepare(
         keep_cpus(&mut site, then)?;
     }
     let cpu = *site.cpus.first().context("the agent has no CPU")?;
-    let mut worker = (office.start)()?;
+    let mut worker = (options.start_worker)()?;
     let order = ToWorker::Calibrate(CalibrateOrder {
         cpu,
         windows: open.windows,
         window_ns: open.window_ns,
     });
-    worker.order(&order, office.stop)?;
+    worker.order(&order, options.stop)?;
     Ok((site, address, interface, worker))
 }
 
@@ -409,9 +410,9 @@ fn calibration_time(open: &Open) -> Duration {
 }
 
 #[cfg(test)]
-impl Served<'_> {
+impl ServedSession<'_> {
     /// The time of what the session has begun to say is over.
-    pub(super) fn frame_time_passes(&mut self) {
-        self.channel.frame_time_passes();
+    pub(super) fn expire_frame(&mut self) {
+        self.channel.expire_frame();
     }
 }

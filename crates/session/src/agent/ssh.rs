@@ -35,16 +35,16 @@ const USAGE: i32 = 2;
 pub struct Carrier {
     child: Child,
     said: Vec<u8>,
-    /// How ssh got there; `None` for another program.
-    way: Option<By>,
+    /// The route of ssh; `None` for another program.
+    route: Option<SshRoute>,
 }
 
-/// What is known of a way by ssh.
+/// What a user needs to repeat a login by ssh.
 #[derive(Debug)]
-struct By {
+struct SshRoute {
     /// The plumb that was to be run there.
     plumb: String,
-    /// What a user would type to try the way by hand.
+    /// What a user would type to log in by hand.
     by_hand: String,
     /// What to do where there is no plumb.
     missing: &'static str,
@@ -103,7 +103,7 @@ impl Carrier {
         let port = ssh.port.map(|port| format!("-p {port} ")).unwrap_or_default();
         let user = ssh.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
         let by_hand = format!("ssh {port}{user}{}", ssh.host);
-        carrier.way = Some(By { plumb: ssh.plumb.clone(), by_hand, missing });
+        carrier.route = Some(SshRoute { plumb: ssh.plumb.clone(), by_hand, missing });
         Ok(carrier)
     }
 
@@ -119,7 +119,7 @@ impl Carrier {
         // A session of its own: what a terminal sends to plumb (^C) is plumb's to act on.
         metal::process::in_new_session(&mut command);
         let child = metal::process::dying_with_parent(&mut command).spawn()?;
-        Ok(Carrier { child, said: Vec::new(), way: None })
+        Ok(Carrier { child, said: Vec::new(), route: None })
     }
 
     /// What it says on its standard output, once. Errors: it was given before.
@@ -178,7 +178,7 @@ impl Carrier {
             .map(|line| printable(line.trim()))
             .filter(|line| !line.is_empty())
             .collect();
-        told(status, &said.join(" "), self.way.as_ref())
+        explanation(status, &said.join(" "), self.route.as_ref())
     }
 
     /// Ends it.
@@ -196,15 +196,15 @@ impl Drop for Carrier {
 }
 
 /// What a program's end and its words come to, with the way out.
-fn told(status: Option<ExitStatus>, said: &str, way: Option<&By>) -> String {
+fn explanation(status: Option<ExitStatus>, said: &str, route: Option<&SshRoute>) -> String {
     let code = status.and_then(|status| status.code());
-    let way_out = match (code, way) {
+    let way_out = match (code, route) {
         (Some(USAGE), _) if said.contains("unrecognized subcommand") => {
             "the plumb there has no `agent` command: install this version there".to_owned()
         }
         (Some(NOT_FOUND), None) => "a program of the command is not found".to_owned(),
         (_, None) => String::new(),
-        (_, Some(By { plumb, by_hand, missing })) => match code {
+        (_, Some(SshRoute { plumb, by_hand, missing })) => match code {
             Some(NOT_FOUND) => format!("`{plumb}` is not found there: {missing}"),
             Some(NOT_RUNNABLE) => {
                 format!("`{plumb}` cannot be run there: is it for that machine, and executable?")
@@ -253,8 +253,8 @@ pub(crate) fn word(text: &str, plain: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{By, Carrier, MISSING, arguments, ended_within, quoted, told};
-    use crate::agent::url::{PeerUrl, Way};
+    use super::{Carrier, MISSING, SshRoute, arguments, ended_within, explanation, quoted};
+    use crate::agent::url::{PeerUrl, Transport};
     use std::os::fd::AsFd;
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
@@ -262,11 +262,11 @@ mod tests {
 
     #[test]
     fn arguments_keep_what_was_typed_apart() {
-        let of = |url: &str| match PeerUrl::parse(url).expect(url).way {
-            Way::Ssh(ssh) => arguments(&ssh, &format!("exec {} agent", quoted(&ssh.plumb))),
+        let parsed = |url: &str| match PeerUrl::parse(url).expect(url).transport {
+            Transport::Ssh(ssh) => arguments(&ssh, &format!("exec {} agent", quoted(&ssh.plumb))),
             other => panic!("{url} is {other:?}"),
         };
-        let all = of("ssh://me@far:2222/opt/my plumb");
+        let all = parsed("ssh://me@far:2222/opt/my plumb");
         for option in [
             "BatchMode=yes",
             "ControlPath=none",
@@ -280,8 +280,11 @@ mod tests {
         let end: Vec<&str> = all.iter().rev().take(5).rev().map(String::as_str).collect();
         let expected = ["-lme", "-p2222", "--", "far", "exec '/opt/my plumb' agent"];
         assert_eq!(end, expected);
-        assert_eq!(of("ssh://far").last().map(String::as_str), Some("exec plumb agent"));
-        assert_eq!(of("ssh://far/~/plumb").last().map(String::as_str), Some("exec ~/plumb agent"));
+        assert_eq!(parsed("ssh://far").last().map(String::as_str), Some("exec plumb agent"));
+        assert_eq!(
+            parsed("ssh://far/~/plumb").last().map(String::as_str),
+            Some("exec ~/plumb agent")
+        );
     }
 
     #[test]
@@ -296,17 +299,20 @@ mod tests {
     fn last_words_steer_no_terminal() {
         let mut carrier =
             Carrier::exec(r"printf 'no\033[2J way\007\nhome\r' >&2; exit 7").expect("a shell");
-        let told = carrier.last_words();
-        assert!(told.contains("no [2J way  home") || told.contains("no [2J way home"), "{told:?}");
-        assert!(!told.chars().any(char::is_control), "{told:?}");
+        let words = carrier.last_words();
+        assert!(
+            words.contains("no [2J way  home") || words.contains("no [2J way home"),
+            "{words:?}"
+        );
+        assert!(!words.chars().any(char::is_control), "{words:?}");
     }
 
     #[test]
-    fn ends_are_told_with_the_way_out() {
+    fn ends_are_explained_with_the_way_out() {
         let by_ssh = |code: i32, said: &str| {
             let status = Some(ExitStatus::from_raw(code << 8));
             let (plumb, by_hand) = ("plumb".to_owned(), "ssh far".to_owned());
-            told(status, said, Some(&By { plumb, by_hand, missing: MISSING }))
+            explanation(status, said, Some(&SshRoute { plumb, by_hand, missing: MISSING }))
         };
         for (code, said, way_out) in [
             (127, "sh: plumb: not found", "ssh://HOST/PATH/OF/plumb"),
@@ -319,9 +325,9 @@ mod tests {
             let text = by_ssh(code, said);
             assert!(text.contains(said) && text.contains(way_out), "{text}");
         }
-        let killed = told(Some(ExitStatus::from_raw(9)), "", None);
+        let killed = explanation(Some(ExitStatus::from_raw(9)), "", None);
         assert!(killed.contains("SIGKILL"), "{killed}");
-        assert!(!told(None, "", None).contains("SIG"));
+        assert!(!explanation(None, "", None).contains("SIG"));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use super::channel::{Channel, FRAME_TIME, Lost};
 use super::handshake::Role;
 use super::message::ToAgent;
-use super::office::{Office, Way};
-use super::server::Served;
+use super::options::{Addresses, Options};
+use super::server::ServedSession;
 use crate::child::wait;
 use crate::is_interrupt;
 use anyhow::{Context, Result, bail};
@@ -18,20 +18,30 @@ const HELLO_TIME: Duration = Duration::from_secs(30);
 
 /// Serves the session at the other end of a pair of pipes until it ends or a signal comes. Errors:
 /// the session could not be served, or was lost before it said that it ends.
-pub fn serve(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> Result<()> {
-    match session(office, reader, writer, way) {
+pub fn serve(
+    options: &Options<'_>,
+    reader: OwnedFd,
+    writer: OwnedFd,
+    addresses: Addresses,
+) -> Result<()> {
+    match session(options, reader, writer, addresses) {
         Err(error) if is_interrupt(&error) => Ok(()),
         served => served,
     }
 }
 
-fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> Result<()> {
+fn session(
+    options: &Options<'_>,
+    reader: OwnedFd,
+    writer: OwnedFd,
+    addresses: Addresses,
+) -> Result<()> {
     let mut channel = match Channel::over_pipes(
         reader,
         writer,
         Role::Agent,
         HELLO_TIME,
-        office.stop,
+        options.stop,
     ) {
         Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => {
             bail!(
@@ -40,24 +50,24 @@ fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> R
         }
         channel => channel?,
     };
-    let open = match channel.receive(Instant::now() + FRAME_TIME, office.stop)? {
+    let open = match channel.receive(Instant::now() + FRAME_TIME, options.stop)? {
         Some(ToAgent::Open(open)) => open,
         Some(_) => bail!("the session sent an order before it was opened"),
         None => bail!("the session sent no request"),
     };
-    let mut served = match Served::begin(office, channel, &open, way) {
+    let mut served = match ServedSession::begin(options, channel, &open, addresses) {
         Ok(served) => served,
-        Err((_, reason)) => bail!("the session was refused: {reason}"),
+        Err(reason) => bail!("the session was refused: {reason}"),
     };
     loop {
         let wants: Vec<_> = served.wants().collect();
         let until = served.deadline().into_iter().chain([served.silent_at()]).min();
-        wait("the session", &wants, until, office.stop)?;
-        match served.attend() {
+        wait("the session", &wants, until, options.stop)?;
+        match served.advance() {
             // Nothing else reveals a cut cable below the program that started this end.
             Ok(true) if served.is_silent() => bail!(
                 "the session of {} was silent for longer than its expected duration",
-                served.by()
+                served.client()
             ),
             Ok(true) => {}
             Ok(false) => return Ok(()),
@@ -65,7 +75,7 @@ fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> R
             Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => return Ok(()),
             Err(error) => {
                 return Err(error)
-                    .with_context(|| format!("the session of {} was lost", served.by()));
+                    .with_context(|| format!("the session of {} was lost", served.client()));
             }
         }
     }
@@ -73,35 +83,37 @@ fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> R
 
 /// The addresses of an ssh connection, as its server reports them (`SSH_CONNECTION`: the client's
 /// address and port, the server's address and port).
-pub fn way_of_ssh(told: &str) -> Way {
-    let fields: Vec<&str> = told.split_ascii_whitespace().collect();
-    let address = |at: usize| {
-        let text: &str = fields.get(at)?;
+pub fn ssh_addresses(connection: &str) -> Addresses {
+    let fields: Vec<&str> = connection.split_ascii_whitespace().collect();
+    let address = |index: usize| {
+        let text: &str = fields.get(index)?;
         let address: IpAddr = text.parse().ok()?;
         Some(address.to_canonical())
     };
-    Way { here: address(2), there: address(0) }
+    Addresses { local: address(2), remote: address(0) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::way_of_ssh;
-    use crate::agent::office::Way;
+    use super::ssh_addresses;
+    use crate::agent::options::Addresses;
 
     #[test]
     fn addresses_of_an_ssh_connection() {
-        let way =
-            |here: &str, there: &str| Way { here: here.parse().ok(), there: there.parse().ok() };
-        for (told, expected) in [
-            ("10.1.2.3 50000 10.1.2.4 22", way("10.1.2.4", "10.1.2.3")),
-            ("::ffff:10.1.2.3 1 ::ffff:10.1.2.4 22", way("10.1.2.4", "10.1.2.3")),
-            ("fd00::1 1 fd00::2 22", way("fd00::2", "fd00::1")),
+        let addresses = |local: &str, remote: &str| Addresses {
+            local: local.parse().ok(),
+            remote: remote.parse().ok(),
+        };
+        for (connection, expected) in [
+            ("10.1.2.3 50000 10.1.2.4 22", addresses("10.1.2.4", "10.1.2.3")),
+            ("::ffff:10.1.2.3 1 ::ffff:10.1.2.4 22", addresses("10.1.2.4", "10.1.2.3")),
+            ("fd00::1 1 fd00::2 22", addresses("fd00::2", "fd00::1")),
             // An address that needs an interface is unusable without it.
-            ("fe80::1%eth0 1 fe80::2%eth0 22", Way::default()),
-            ("", Way::default()),
-            ("UNKNOWN 65535 UNKNOWN 65535", Way::default()),
+            ("fe80::1%eth0 1 fe80::2%eth0 22", Addresses::default()),
+            ("", Addresses::default()),
+            ("UNKNOWN 65535 UNKNOWN 65535", Addresses::default()),
         ] {
-            assert_eq!(way_of_ssh(told), expected, "{told}");
+            assert_eq!(ssh_addresses(connection), expected, "{connection}");
         }
     }
 }

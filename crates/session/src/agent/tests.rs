@@ -7,11 +7,11 @@ mod hostile;
 mod session;
 
 use super::channel::Channel;
-use super::hired::Hired;
 use super::key::{Key, Keys, Named};
-use super::listen::Listen;
+use super::listen::Listener;
 use super::message::{FromAgent, Open, ToAgent};
-use super::office::{Office, SILENCE_MAX};
+use super::options::{Options, SILENCE_MAX};
+use super::worker_process::WorkerProcess;
 use anyhow::{Context, Result, anyhow};
 use bench::experiment::fixtures::rehearsal;
 use bench::link::frame::{receive, send};
@@ -37,7 +37,7 @@ static GOES_ON: AtomicBool = AtomicBool::new(false);
 /// serves a round by telling the order's address, seed and CPUs as an endpoint, and drains. It dies
 /// in a round of case `messages=13`, sends more than a frame takes in one of `messages=14`, and
 /// stops for ever in the middle of a frame in one of `messages=15`.
-fn hire() -> Result<Hired> {
+fn start_worker() -> Result<WorkerProcess> {
     let (mut orders, input) = std::io::pipe()?;
     let (answers, mut output) = std::io::pipe()?;
     std::thread::spawn(move || -> Result<()> {
@@ -71,7 +71,7 @@ fn hire() -> Result<Hired> {
         }
         Ok(())
     });
-    Ok(Hired::new(answers.into(), input.into(), || anyhow!("the worker died")))
+    Ok(WorkerProcess::new(answers.into(), input.into(), || anyhow!("the worker died")))
 }
 
 fn calibration(cpu: usize) -> Calibration {
@@ -90,24 +90,24 @@ fn calibration(cpu: usize) -> Calibration {
 
 /// A list of one key.
 fn one(key: &Key) -> Rc<[Named]> {
-    Keys::of(key).now().unwrap()
+    Keys::single(key).now().unwrap()
 }
 
 /// An agent that listens on loopback, and what it said.
 struct Stand<'stand> {
-    listen: Listen<'stand>,
-    at: SocketAddr,
+    listen: Listener<'stand>,
+    address: SocketAddr,
     said: &'stand RefCell<Vec<String>>,
 }
 
-fn office(silence: Duration, tell: &dyn Fn(&str)) -> Office<'_> {
-    Office {
+fn options(silence: Duration, log: &dyn Fn(&str)) -> Options<'_> {
+    Options {
         catalogue: catalogue::FAMILIES,
         cpus: None,
         data: None,
         silence,
-        start: hire,
-        tell,
+        start_worker,
+        log,
         stop: &GOES_ON,
     }
 }
@@ -120,17 +120,18 @@ fn with_agent(act: impl FnOnce(&mut Stand<'_>, &Key)) {
 /// The same, with a time of its own for sessions that say nothing.
 fn with_agent_that_waits(silence: Duration, act: impl FnOnce(&mut Stand<'_>, &Key)) {
     let (said, key) = (RefCell::new(Vec::new()), Key::random().unwrap());
-    let tell = |line: &str| said.borrow_mut().push(line.to_owned());
-    let office = office(silence, &tell);
-    let listen = Listen::new(&office, Keys::of(&key), (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-    let at = listen.address().unwrap();
-    act(&mut Stand { listen, at, said: &said }, &key);
+    let log = |line: &str| said.borrow_mut().push(line.to_owned());
+    let options = options(silence, &log);
+    let listen =
+        Listener::new(&options, Keys::single(&key), (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let address = listen.address().unwrap();
+    act(&mut Stand { listen, address, said: &said }, &key);
 }
 
 impl Stand<'_> {
     /// The agent turns while a client does something in a thread of its own.
     fn while_client<T: Send>(&mut self, client: impl FnOnce(SocketAddr) -> T + Send) -> T {
-        let at = self.at;
+        let at = self.address;
         std::thread::scope(|scope| {
             let client = scope.spawn(move || client(at));
             self.turn_until(|_| client.is_finished());
@@ -138,11 +139,11 @@ impl Stand<'_> {
         })
     }
 
-    fn turn_until(&mut self, is_over: impl Fn(&Listen<'_>) -> bool) {
+    fn turn_until(&mut self, is_over: impl Fn(&Listener<'_>) -> bool) {
         let begun = Instant::now();
         while !is_over(&self.listen) {
             assert!(self.listen.turn(Some(LOOK)).unwrap());
-            assert!(self.listen.waiting() <= super::listen::WAITING_MAX);
+            assert!(self.listen.pending() <= super::listen::PENDING_MAX);
             assert!(begun.elapsed() < PATIENCE, "said {:?}", self.said.borrow());
         }
     }

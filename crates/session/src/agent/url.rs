@@ -18,12 +18,12 @@ pub struct PeerUrl {
     /// The URL as typed, without the name.
     pub text: String,
     /// How its agent is reached.
-    pub way: Way,
+    pub transport: Transport,
 }
 
 /// How an agent is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Transport {
     /// The system's ssh starts it and carries its standard streams.
     Ssh(Ssh),
     /// It listens.
@@ -71,7 +71,7 @@ impl PeerUrl {
         if url.chars().any(char::is_control) {
             return Err(bad("it contains a control character".to_owned()));
         }
-        let way = if let Some(rest) = url.strip_prefix("ssh://") {
+        let transport = if let Some(rest) = url.strip_prefix("ssh://") {
             ssh(rest)
         } else if let Some(rest) = url.strip_prefix("tcp://") {
             tcp(rest)
@@ -82,7 +82,11 @@ impl PeerUrl {
                  exec:COMMAND (which starts `plumb agent` elsewhere)"
                 .to_owned())
         };
-        Ok(PeerUrl { name: name.to_owned(), text: url.to_owned(), way: way.map_err(bad)? })
+        Ok(PeerUrl {
+            name: name.to_owned(),
+            text: url.to_owned(),
+            transport: transport.map_err(bad)?,
+        })
     }
 
     /// Parses all of a command line. Errors: as [`PeerUrl::parse`]; two of one name.
@@ -104,7 +108,7 @@ impl PeerUrl {
 }
 
 /// `[USER@]HOST[:PORT][/PATH]`.
-fn ssh(rest: &str) -> Result<Way, String> {
+fn ssh(rest: &str) -> Result<Transport, String> {
     let (authority, path) = match rest.find('/') {
         Some(at) => rest.split_at(at),
         None => (rest, ""),
@@ -128,7 +132,7 @@ fn ssh(rest: &str) -> Result<Way, String> {
         return Err("no user name before `@`".to_owned());
     }
     let (host, port) = host_and_port(place)?;
-    Ok(Way::Ssh(Ssh {
+    Ok(Transport::Ssh(Ssh {
         user: user.map(str::to_owned),
         host,
         port,
@@ -142,19 +146,19 @@ fn ssh(rest: &str) -> Result<Way, String> {
 }
 
 /// `HOST:PORT`.
-fn tcp(rest: &str) -> Result<Way, String> {
+fn tcp(rest: &str) -> Result<Transport, String> {
     match host_and_port(rest.trim_end_matches('/'))? {
-        (host, Some(port)) => Ok(Way::Tcp { host, port }),
+        (host, Some(port)) => Ok(Transport::Tcp { host, port }),
         (host, None) => Err(format!(
             "the port is missing: `plumb agent --listen` says which, tcp://{host}:PORT"
         )),
     }
 }
 
-fn exec(command: &str) -> Result<Way, String> {
+fn exec(command: &str) -> Result<Transport, String> {
     match command.trim() {
         "" => Err("no command follows it".to_owned()),
-        command => Ok(Way::Exec(command.to_owned())),
+        command => Ok(Transport::Exec(command.to_owned())),
     }
 }
 
@@ -199,10 +203,10 @@ fn host_and_port(place: &str) -> Result<(String, Option<u16>), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PeerUrl, Ssh, Way};
+    use super::{PeerUrl, Ssh, Transport};
 
-    fn ssh(user: Option<&str>, host: &str, port: Option<u16>, plumb: &str) -> Way {
-        Way::Ssh(Ssh {
+    fn ssh(user: Option<&str>, host: &str, port: Option<u16>, plumb: &str) -> Transport {
+        Transport::Ssh(Ssh {
             user: user.map(str::to_owned),
             host: host.to_owned(),
             port,
@@ -210,16 +214,16 @@ mod tests {
         })
     }
 
-    fn tcp(host: &str, port: u16) -> Way {
+    fn tcp(host: &str, port: u16) -> Transport {
         let host = host.to_owned();
-        Way::Tcp { host, port }
+        Transport::Tcp { host, port }
     }
 
     #[test]
     fn urls_and_names() {
-        let check = |text: &str, name: &str, way: Way| {
+        let check = |text: &str, name: &str, transport: Transport| {
             let peer = PeerUrl::parse(text).expect(text);
-            assert_eq!((peer.name.as_str(), &peer.way), (name, &way), "{text}");
+            assert_eq!((peer.name.as_str(), &peer.transport), (name, &transport), "{text}");
             assert!(text.ends_with(&peer.text), "{text}");
         };
         check("ssh://far", "peer", ssh(None, "far", None, "plumb"));
@@ -232,7 +236,7 @@ mod tests {
         check("tcp://10.0.0.1:7777", "peer", tcp("10.0.0.1", 7777));
         check("rack-2=tcp://[::1]:1/", "rack-2", tcp("::1", 1));
         check("exec: env A=b plumb agent ", "peer", {
-            Way::Exec("env A=b plumb agent".to_owned())
+            Transport::Exec("env A=b plumb agent".to_owned())
         });
     }
 

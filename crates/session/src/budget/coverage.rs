@@ -48,7 +48,7 @@ impl Shares {
         (share, (share * (1.0 - share) / n).sqrt())
     }
 
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let all = f64::from(self.figures);
         let (of_precise, error) = self.of_precise();
         format!(
@@ -107,7 +107,7 @@ fn under_the_stop_rule_intervals_stay_honest() {
                 let mut rounds =
                     || (0..last).map(|_| kind.draw(&mut draw, percent / 100.0)).collect();
                 let shares = stopping(rules, 1.0, (0..figures).map(|_| rounds()));
-                println!("{} {kind:?} sd {percent} %: {}", preset.name(), shares.told());
+                println!("{} {kind:?} sd {percent} %: {}", preset.name(), shares.summary());
                 assert!(shares.covered() >= 0.92, "{}", shares.covered());
                 let (covered, error) = shares.of_precise();
                 if percent / 2.0 <= honest_when_stopped(kind) {
@@ -145,7 +145,7 @@ fn where_the_budget_chooses_by_width_intervals_stay_honest() {
                     shares.add(values, 1.0, precise);
                 }
             }
-            println!("{} with time for {rounds} rounds: {}", preset.name(), shares.told());
+            println!("{} with time for {rounds} rounds: {}", preset.name(), shares.summary());
             assert!(shares.covered() >= 0.92, "{}", shares.covered());
         }
     }
@@ -201,7 +201,7 @@ fn dependent_rounds_cover_less_and_how_much_is_known() {
                 let figures =
                     (0..2_000).map(|_| beside_a_neighbour(&mut draw, share, together, 20));
                 let shares = stopping(rules(preset), truth, figures);
-                println!("{share:5} {together:9} {}: {}", preset.name(), shares.told());
+                println!("{share:5} {together:9} {}: {}", preset.name(), shares.summary());
                 if together <= 0.1 {
                     assert!(shares.covered() >= 0.92, "{}", shares.covered());
                 }

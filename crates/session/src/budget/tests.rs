@@ -42,23 +42,23 @@ pub(super) fn play(
             if turns.is_empty() {
                 break;
             }
-            let apart = turns.iter().all(|turn| !claims[turn.at].alone) || turns.len() == 1;
+            let apart = turns.iter().all(|turn| !claims[turn.claim].alone) || turns.len() == 1;
             assert!(apart, "what must be alone is not interleaved: {turns:?}");
-            while elapsed < budget && turns.iter().any(|t| claims[t.at].rounds < t.target) {
+            while elapsed < budget && turns.iter().any(|t| claims[t.claim].rounds < t.target) {
                 for turn in &turns {
-                    let claim = &mut claims[turn.at];
+                    let claim = &mut claims[turn.claim];
                     assert!(!claim.ended);
                     if elapsed < budget && claim.rounds < turn.target {
-                        elapsed += cost(turn.at) + claim.preparation;
+                        elapsed += cost(turn.claim) + claim.preparation;
                         claim.preparation = Duration::ZERO;
-                        claim.observed = Some(cost(turn.at));
+                        claim.observed = Some(cost(turn.claim));
                         claim.rounds += 1;
                     }
                 }
             }
             for turn in &turns {
-                let claim = &mut claims[turn.at];
-                claim.width = width(turn.at, claim.rounds);
+                let claim = &mut claims[turn.claim];
+                claim.width = width(turn.claim, claim.rounds);
                 let enough = rules.enough(claim.rounds, claim.width).is_some();
                 claim.ended = claim.once || enough && claim.rounds >= claim.least;
             }
@@ -229,7 +229,7 @@ fn rounds_of_a_core_alone_come_first_among_equals_and_one_at_a_time() {
     let budget = |left: u32| Budget::new(&claims, rules(Preset::Standard), SECOND * left);
     let targets = |left| {
         let turns = budget(left).next(None, CoreState::Unknown);
-        turns.iter().map(|turn| (turn.at, turn.target)).collect::<Vec<_>>()
+        turns.iter().map(|turn| (turn.claim, turn.target)).collect::<Vec<_>>()
     };
     assert_eq!(targets(2), [(1, 7)]);
     assert_eq!(targets(4), [(1, 7), (0, 9)]);
@@ -248,7 +248,7 @@ fn a_core_that_is_alone_is_used_and_one_that_is_shared_is_left_to_what_needs_non
     let claims = [of(6, false, false), of(7, true, false), of(8, true, true), of(9, false, false)];
     let next = |core| {
         let budget = Budget::new(&claims, rules(Preset::Standard), 9 * SECOND);
-        budget.next(None, core).iter().map(|turn| (turn.at, turn.target)).collect::<Vec<_>>()
+        budget.next(None, core).iter().map(|turn| (turn.claim, turn.target)).collect::<Vec<_>>()
     };
     for (core, turns) in [
         (CoreState::Unknown, vec![(0, 9)]),
@@ -261,5 +261,5 @@ fn a_core_that_is_alone_is_used_and_one_that_is_shared_is_left_to_what_needs_non
     let claims = [of(7, true, false), of(7, true, true)];
     let budget = Budget::new(&claims, rules(Preset::Standard), 9 * SECOND);
     let turns = budget.next(None, CoreState::Shared);
-    assert_eq!(turns.iter().map(|turn| turn.at).collect::<Vec<_>>(), [1, 0]);
+    assert_eq!(turns.iter().map(|turn| turn.claim).collect::<Vec<_>>(), [1, 0]);
 }

@@ -8,7 +8,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 
 fn moved(device: Option<u32>, unwritten: u64) -> Moved {
     Moved {
-        own: String::new(),
+        process_io: String::new(),
         device: device.map(|count| vec![count.to_string()]),
         unwritten: Some(unwritten),
     }

@@ -46,7 +46,7 @@ fn round(n: u32, status: RoundStatus, failed: Vec<FailedCase>) -> Round {
     }
 }
 
-fn of<'run>(work: &'run Work, rounds: &[Round]) -> Live<'run> {
+fn live_series<'run>(work: &'run Work, rounds: &[Round]) -> Live<'run> {
     Live::new(work, work.series.clone(), rounds, &BTreeMap::new(), RULES)
 }
 
@@ -58,7 +58,7 @@ fn cases(live: &Live<'_>) -> Vec<CaseId> {
 #[test]
 fn what_a_void_round_gives_up_is_left_out_and_the_rest_goes_on() {
     let work = work();
-    let mut live = of(&work, &[]);
+    let mut live = live_series(&work, &[]);
     let void = RoundStatus::Void("killed".to_owned());
     let took = Duration::from_secs(1);
     live.ended(&RoundStatus::Ok, &[], took);
@@ -80,7 +80,7 @@ fn what_a_void_round_gives_up_is_left_out_and_the_rest_goes_on() {
 #[test]
 fn a_void_round_without_a_culprit_counts_towards_the_end() {
     let work = work();
-    let mut live = of(&work, &[]);
+    let mut live = live_series(&work, &[]);
     let void = RoundStatus::Void("killed".to_owned());
     for round in 1..=3 {
         assert!(!live.failed());
@@ -98,7 +98,7 @@ fn a_run_that_is_continued_remembers_what_was_given_up() {
         round(2, RoundStatus::Void("another".to_owned()), Vec::new()),
         round(3, RoundStatus::Ok, Vec::new()),
     ];
-    let live = of(&work, &rounds);
+    let live = live_series(&work, &rounds);
     assert_eq!((live.tally, live.tried), (1, 3));
     assert_eq!(cases(&live), [size(1), size(2)]);
     let (ending, reason) = live.ending_of(&size(4), Stop::Done);
@@ -108,7 +108,7 @@ fn a_run_that_is_continued_remembers_what_was_given_up() {
 #[test]
 fn cases_of_the_quick_preset_have_more_rounds_by_themselves_and_the_others_go_on() {
     let work = Work { in_quick: [size(2)].into(), ..work() };
-    let mut live = of(&work, &[]);
+    let mut live = live_series(&work, &[]);
     let mut measured = Vec::new();
     for _ in 0..18 {
         measured.push(cases(&live).len());
@@ -120,14 +120,14 @@ fn cases_of_the_quick_preset_have_more_rounds_by_themselves_and_the_others_go_on
     assert!(rounds(1).ends_with("9 rounds") && rounds(2).ends_with("15 rounds"));
     // A run that goes on finds itself at the same place.
     let rounds: Vec<Round> = (1..=11).map(|n| round(n, RoundStatus::Ok, Vec::new())).collect();
-    let live = of(&work, &rounds);
+    let live = live_series(&work, &rounds);
     assert_eq!((live.rounds(), cases(&live)), (11, vec![size(2)]));
 }
 
 #[test]
 fn cases_that_lack_rounds_alone_get_some_by_themselves_before_others_go_on() {
     let work = Work { in_quick: [size(2)].into(), ..work() };
-    let mut live = of(&work, &[]);
+    let mut live = live_series(&work, &[]);
     let ok = |live: &mut Live<'_>| live.ended(&RoundStatus::Ok, &[], Duration::from_secs(1));
     (0..6).for_each(|_| ok(&mut live));
     let figures = |alone: [usize; 3]| {

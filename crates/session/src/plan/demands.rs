@@ -4,10 +4,9 @@ use super::Planned;
 use crate::params::Settings;
 use crate::select::Selection;
 use crate::setup::Usage;
-use bench::experiment::placement::FREE;
-use bench::experiment::{Card, FAR, Family, LOOPBACK, Params, Role, Site, Skip};
+use bench::experiment::{Card, FAR, Family, LOOPBACK, Role, Site, Skip};
 use record::event::PlannedExperiment;
-use record::key::{CaseId, PLACEMENT, Value};
+use record::key::{CaseId, Value};
 use record::order::Gather;
 use std::collections::BTreeSet;
 
@@ -58,8 +57,7 @@ impl Planned {
         let all: Vec<&CaseId> = cases.chain(skipped).collect();
         let is_case = |name: &str| {
             let mut params = card.params.iter();
-            ![FAR, PLACEMENT].contains(&name)
-                && params.any(|param| param.name == name && param.role == Role::Case)
+            name != FAR && params.any(|param| param.name == name && param.role == Role::Case)
         };
         for (name, values) in settings.set_of(card.id).filter(|(name, _)| is_case(name)) {
             // Some experiments leave `none` out of the identity.
@@ -87,25 +85,4 @@ impl Planned {
         }
         Ok(())
     }
-}
-
-/// A placement that was asked for is one of some case, or nothing would show that it had no effect.
-pub(super) fn demand_placed(
-    card: &Card,
-    params: &Params,
-    entry: &PlannedExperiment,
-) -> Result<(), Usage> {
-    let places = params.texts(PLACEMENT);
-    let cases = || entry.series.iter().flat_map(|series| &series.cases);
-    let is_asked = places.iter().any(|place| *place != FREE);
-    if !is_asked || entry.series.is_empty() || cases().any(|case| case.get(PLACEMENT).is_some()) {
-        return Ok(());
-    }
-    Err(Usage(format!(
-        "none of the chosen cases of {} waits for a device, so `{PLACEMENT}={}` has no effect \
-         (`plumb explain {}` lists the cases that do; network cases do with a --peer)",
-        card.id,
-        places.join(","),
-        card.id
-    )))
 }

@@ -46,7 +46,7 @@ fn an_end_that_came_in_time_counts_when_it_is_read_late() {
 }
 
 /// A round of 100 ms on one CPU at either end, with these changes.
-fn of(changes: &[(&str, f64)]) -> Vec<String> {
+fn notes(changes: &[(&str, f64)]) -> Vec<String> {
     let mut ended = Done { window_ns: 1e8, cpus: vec![0], ..Done::default() };
     let usual = [
         ("far_window_ns", 1e8),
@@ -64,24 +64,24 @@ fn of(changes: &[(&str, f64)]) -> Vec<String> {
 
 #[test]
 fn what_happens_to_the_far_end_disturbs_as_well() {
-    assert!(of(&[]).is_empty());
-    assert_eq!(of(&[("throttled_ns", 1e7)]), ["throttled 10.0 %"]);
-    assert_eq!(of(&[("far_throttled_ns", 1e7)]), ["far end: throttled 10.0 %"]);
+    assert!(notes(&[]).is_empty());
+    assert_eq!(notes(&[("throttled_ns", 1e7)]), ["throttled 10.0 %"]);
+    assert_eq!(notes(&[("far_throttled_ns", 1e7)]), ["far end: throttled 10.0 %"]);
     // Steal is summed over its CPUs.
     let shared = [("far_throttled_ns", 1e7), ("far_cpus", 4.0)];
-    assert_eq!(of(&shared), ["far end: throttled 2.5 %"]);
-    assert_eq!(of(&[("far_throttled_ns", 5e6)]), ["far end: throttled 5.0 %"]);
-    assert!(of(&[("far_core_hz_after", 1.8e9)])[0].ends_with("-10.0 %"));
+    assert_eq!(notes(&shared), ["far end: throttled 2.5 %"]);
+    assert_eq!(notes(&[("far_throttled_ns", 5e6)]), ["far end: throttled 5.0 %"]);
+    assert!(notes(&[("far_core_hz_after", 1.8e9)])[0].ends_with("-10.0 %"));
     let both = [("far_throttled_ns", 1e7), ("migrations", 2.0)];
-    assert_eq!(of(&both), ["migrations 2", "far end: throttled 10.0 %"]);
+    assert_eq!(notes(&both), ["migrations 2", "far end: throttled 10.0 %"]);
 }
 
 #[test]
 fn what_a_far_end_does_by_itself_and_what_it_does_not_tell_disturbs_nothing() {
     let own =
         [("far_involuntary_switches", 1e4), ("far_migrations", 3.0), ("far_major_faults", 3.0)];
-    assert!(of(&own).is_empty());
-    assert!(of(&[("far_window_ns", 0.0), ("far_throttled_ns", 1e9)]).is_empty());
+    assert!(notes(&own).is_empty());
+    assert!(notes(&[("far_window_ns", 0.0), ("far_throttled_ns", 1e9)]).is_empty());
 }
 
 #[test]

@@ -291,8 +291,8 @@ mod tests {
         }
         assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 2);
         let nowhere = [dir.path().join("nowhere/a")];
-        let told = make_all(&nowhere, SHARED, |_| Ok(())).expect_err("no directory").to_string();
-        assert!(!told.contains(".part"), "{told}");
+        let message = make_all(&nowhere, SHARED, |_| Ok(())).expect_err("no directory").to_string();
+        assert!(!message.contains(".part"), "{message}");
     }
 
     #[test]
@@ -336,8 +336,8 @@ mod tests {
                     .and_then(|()| write_whole(&at("own"), b"")),
             ];
             for refused in refused {
-                let told = refused.expect_err("another user laid it").to_string();
-                assert!(told.contains("uid 65534"), "{told}");
+                let message = refused.expect_err("another user laid it").to_string();
+                assert!(message.contains("uid 65534"), "{message}");
             }
             assert_eq!(fs::read(at("precious")).expect("reads"), b"new");
         }

@@ -105,7 +105,7 @@ impl WorkDir {
         let patience = Patience::unless(SILENCE, stop);
         let name = format!("{PREFIX}{run}-{}-{:08x}", std::process::id(), fastrand::u32(..));
         let path = metal::directory::real(below, patience)
-            .map_err(|error| told("make", &below.join(&name), error))?
+            .map_err(|error| cannot("make", &below.join(&name), error))?
             .join(&name);
         trust::make(&store.dir)?;
         let journal = directory(store)?;
@@ -133,12 +133,12 @@ impl WorkDir {
             }
             Err(error) => {
                 let may_come = hangs(&error) || error.kind() == io::ErrorKind::Interrupted;
-                let told = told("make", &work.path, error);
+                let failure = cannot("make", &work.path, error);
                 if may_come {
                     // It may be made later, when it answers again: its entry stays.
                     work.leave();
                 }
-                Err(told)
+                Err(failure)
             }
         }
     }
@@ -184,12 +184,12 @@ pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
         let _ = remove_part(&part);
     }
     let whole = entries(store, ENDING);
-    let told = whole.iter().filter_map(|path| {
+    let messages = whole.iter().filter_map(|path| {
         if stop.load(Ordering::Relaxed) {
             return None;
         }
         match recover_one(path, stop) {
-            Ok(told) => told,
+            Ok(message) => message,
             Err(_) if stop.load(Ordering::Relaxed) => None,
             Err(error) => Some(format!(
                 "cannot clean up after an earlier run: {error:#}; each run tries again until you \
@@ -198,7 +198,7 @@ pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
             )),
         }
     });
-    told.collect()
+    messages.collect()
 }
 
 /// Removes an entry that is not whole, unless somebody is writing it.
@@ -337,7 +337,7 @@ fn undo(change: &Undo, of: &Entry, patience: Patience<'_>) -> Result<Option<Stri
             }
             Ok(None)
         }
-        Err(error) => Err(told("remove", dir, error)),
+        Err(error) => Err(cannot("remove", dir, error)),
     }
 }
 
@@ -375,7 +375,7 @@ fn remove_group(group: &Path) -> io::Result<()> {
 }
 
 /// What could not be done with a directory.
-fn told(what: &str, dir: &Path, error: io::Error) -> Error {
+fn cannot(what: &str, dir: &Path, error: io::Error) -> Error {
     let hangs = if hangs(&error) { ": its file system hangs" } else { "" };
     Error::new(error).context(format!("cannot {what} {}{hangs}", dir.display()))
 }

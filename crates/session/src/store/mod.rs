@@ -169,7 +169,7 @@ impl Store {
             let last = paths
                 .map(|(name, path)| (begin(&path), name, path))
                 .filter(|(begin, ..)| is_crosscheck == begin.is_crosscheck)
-                .max_by_key(|(begin, name, _)| Age::of(begin.began.as_deref(), name));
+                .max_by_key(|(begin, name, _)| Age::new(begin.began.as_deref(), name));
             return last.map(|(.., path)| path).ok_or_else(|| {
                 anyhow!("{none} stored in {} yet; `{command}` makes one", self.dir.display())
             });
@@ -220,7 +220,7 @@ pub struct Age {
 
 impl Age {
     /// Of the run of a name, which began then (RFC 3339, UTC).
-    pub fn of(began: Option<&str>, name: &str) -> Self {
+    pub fn new(began: Option<&str>, name: &str) -> Self {
         let began = began.and_then(|began| humantime::parse_rfc3339_weak(began).ok());
         let began = began.filter(|began| *began <= SystemTime::now() + AHEAD_MOST);
         Age { began, name_bytes: name.len(), name: name.to_owned() }
@@ -405,7 +405,7 @@ enum Locked {
     /// No other plumb writes it until it is closed.
     Held,
     /// A file system without locks cannot show that; it must not forbid to measure.
-    Untold,
+    Unknown,
 }
 
 /// Keeps others from writing a record for as long as it is open. Errors: another plumb is writing
@@ -425,7 +425,7 @@ fn lock_between(file: &File, path: &Path, mut wait: impl FnMut()) -> Result<Lock
                 }
                 return Ok(Locked::Held);
             }
-            Err(TryLockError::Error(_)) => return Ok(Locked::Untold),
+            Err(TryLockError::Error(_)) => return Ok(Locked::Unknown),
             Err(TryLockError::WouldBlock) if attempt < TRIES => wait(),
             Err(TryLockError::WouldBlock) => {}
         }

@@ -212,7 +212,7 @@ impl Reader<'_> {
                 State::Readable(content) => Some(content.facts.started.clone()),
                 State::UnderWay | State::Unreadable(_) => began(&self.store.path(&run.name)),
             };
-            Age::of(began.as_deref(), &run.name)
+            Age::new(began.as_deref(), &run.name)
         });
         Ok(listed)
     }

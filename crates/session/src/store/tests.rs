@@ -82,8 +82,8 @@ fn a_store_that_others_may_write_is_read_only() {
     let refused = || [store.create("b").map(drop), store.remove("a").map(drop)];
     let is_refused = |way_out: &str| {
         for refused in refused() {
-            let told = format!("{:#}", refused.expect_err("is refused"));
-            assert!(told.contains(way_out) && told.contains("PLUMB_STORE"), "{told}");
+            let message = format!("{:#}", refused.expect_err("is refused"));
+            assert!(message.contains(way_out) && message.contains("PLUMB_STORE"), "{message}");
         }
         assert_eq!(store.find("last").ok(), Some(store.path("a")));
     };
@@ -105,8 +105,8 @@ fn a_record_that_is_gone_takes_no_event() {
     let segment = Event::Footer(footer());
     file.append(&segment).expect("writes");
     fs::remove_dir_all(dir.path()).expect("removes");
-    let told = format!("{:#}", file.append(&segment).expect_err("it is gone"));
-    assert!(told.contains("was removed"), "{told}");
+    let message = format!("{:#}", file.append(&segment).expect_err("it is gone"));
+    assert!(message.contains("was removed"), "{message}");
 }
 
 #[test]
@@ -219,8 +219,8 @@ fn a_look_at_a_record_keeps_nobody_away_and_a_writer_does() {
     other.lock().expect("locks");
     let mut waits = 0;
     let refused = lock_between(&open(), &path, || waits += 1);
-    let told = refused.expect_err("a writer stays").to_string();
-    assert!(told.contains("is writing"), "{told}");
+    let message = refused.expect_err("a writer stays").to_string();
+    assert!(message.contains("is writing"), "{message}");
     assert_eq!(waits, TRIES - 1);
 }
 
@@ -232,8 +232,8 @@ fn a_record_that_another_removed_is_not_written() {
     let file = File::open(&path).expect("opens");
     store.remove("a").expect("removes");
     let refused = lock_between(&file, &path, || {});
-    let told = refused.expect_err("it is gone").to_string();
-    assert!(told.contains("was removed"), "{told}");
+    let message = refused.expect_err("it is gone").to_string();
+    assert!(message.contains("was removed"), "{message}");
 }
 
 #[test]
@@ -262,11 +262,11 @@ fn without_locks_only_a_run_that_has_ended_may_go() {
     fs::write(&path, &record).expect("writes");
     assert!(read(&path).is_ok_and(|read| read.run.footer.is_none()));
     assert!(check_removable(Locked::Held, &path).is_ok());
-    let told = check_removable(Locked::Untold, &path).expect_err("it may be under way");
-    assert!(told.to_string().contains("is incomplete"), "{told}");
+    let message = check_removable(Locked::Unknown, &path).expect_err("it may be under way");
+    assert!(message.to_string().contains("is incomplete"), "{message}");
     codec::write(&mut record, &Event::Footer(footer())).expect("writes");
     fs::write(&path, &record).expect("writes");
-    assert!(check_removable(Locked::Untold, &path).is_ok());
+    assert!(check_removable(Locked::Unknown, &path).is_ok());
 }
 
 #[test]
@@ -291,8 +291,8 @@ fn a_copy_takes_the_place_of_nothing() {
         ("shorter", whole[1..].to_vec()),
     ] {
         fs::write(to(name), &bytes).expect("writes");
-        let told = copy(&to(name)).expect_err(name);
-        assert!(told.contains("is a different file"), "{told}");
+        let message = copy(&to(name)).expect_err(name);
+        assert!(message.contains("is a different file"), "{message}");
         assert_eq!(fs::read(to(name)).expect("reads"), bytes, "{name} stays");
     }
     fs::create_dir(to("dir")).expect("makes");

@@ -66,7 +66,6 @@ pub struct Scatter {
     whole: Variance,
     /// What rounds within runs explain of it.
     explained: f64,
-    /// How many runs.
     runs: usize,
 }
 
@@ -80,10 +79,12 @@ pub fn scatter(conditions: &[Vec<&[f64]>]) -> Option<Scatter> {
         let within: Vec<Moments> = condition
             .iter()
             .filter(|run| !run.is_empty() && run.iter().all(|&value| value > 0.0))
-            .map(|run| Moments::of(&run.iter().map(|value| value.ln()).collect::<Vec<_>>()))
+            .map(|run| {
+                Moments::from_values(&run.iter().map(|value| value.ln()).collect::<Vec<_>>())
+            })
             .collect();
         let means: Vec<f64> = within.iter().filter_map(Moments::mean).collect();
-        let Some(variance) = Moments::of(&means).variance() else { continue };
+        let Some(variance) = Moments::from_values(&means).variance() else { continue };
         let own = means.len() as f64 - 1.0;
         squares += variance * own;
         freedom += own;
@@ -141,23 +142,23 @@ mod tests {
             .collect()
     }
 
-    fn of(runs: &[Vec<f64>]) -> Option<Scatter> {
+    fn from_runs(runs: &[Vec<f64>]) -> Option<Scatter> {
         scatter(&[runs.iter().map(Vec::as_slice).collect()])
     }
 
     #[test]
     fn few_runs_and_values_without_logarithm_say_nothing() {
-        assert_eq!(of(&runs(&mut Draw::new(1), 2, 0.1)), None);
-        assert_eq!(of(&vec![vec![-1.0, 2.0]; 5]), None);
+        assert_eq!(from_runs(&runs(&mut Draw::new(1), 2, 0.1)), None);
+        assert_eq!(from_runs(&vec![vec![-1.0, 2.0]; 5]), None);
     }
 
     #[test]
     fn many_runs_replace_the_default() {
-        let own = of(&runs(&mut Draw::new(2), 400, 0.05)).unwrap();
+        let own = from_runs(&runs(&mut Draw::new(2), 400, 0.05)).unwrap();
         let found = between_runs(own, None, HARDWARE_DEVIATION);
         assert_eq!((found.runs, found.freedom), (400, 403.0));
         assert!((found.variance.sqrt() / 0.05 - 1.0).abs() < 0.1, "{found:?}");
-        let own = of(&runs(&mut Draw::new(3), 400, 0.0)).unwrap();
+        let own = from_runs(&runs(&mut Draw::new(3), 400, 0.0)).unwrap();
         let quiet = between_runs(own, None, HARDWARE_DEVIATION);
         assert!(quiet.variance.sqrt() < 0.003, "{quiet:?}");
     }
@@ -166,7 +167,7 @@ mod tests {
     fn single_values_stand_for_their_runs() {
         let single: Vec<Vec<f64>> =
             runs(&mut Draw::new(2), 400, 0.05).into_iter().map(|run| vec![run[0]]).collect();
-        let found = between_runs(of(&single).unwrap(), None, HARDWARE_DEVIATION);
+        let found = between_runs(from_runs(&single).unwrap(), None, HARDWARE_DEVIATION);
         // What rounds differ by within a run is in it.
         let expected = 0.05_f64.hypot(0.01);
         assert!((found.variance.sqrt() / expected - 1.0).abs() < 0.1, "{found:?}");
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn three_equal_runs_do_not_make_it_zero() {
-        let own = of(&vec![vec![1.0, 1.0]; 3]).unwrap();
+        let own = from_runs(&vec![vec![1.0, 1.0]; 3]).unwrap();
         let found = between_runs(own, None, HARDWARE_DEVIATION);
         assert!(found.variance.sqrt() > 0.01, "{found:?}");
     }
@@ -208,7 +209,7 @@ mod tests {
         let scatters: Vec<Scatter> = (0..300)
             .map(|_| {
                 let deviation = 0.02 * (0.7 * draw.normal()).exp();
-                of(&runs(&mut draw, 5, deviation)).unwrap()
+                from_runs(&runs(&mut draw, 5, deviation)).unwrap()
             })
             .collect();
         let prior = alike(&scatters).unwrap();

@@ -43,16 +43,16 @@ pub struct Pair {
 pub enum Evidence {
     /// Fresh repetitions: the round values that the estimates used.
     Rounds {
-        /// Of the base run.
+        /// The values of the base run.
         base: Vec<f64>,
-        /// Of the new run.
+        /// The values of the new run.
         new: Vec<f64>,
     },
     /// Values with intervals that are not of rounds: of blocks within a run, or of resamples.
     Intervals {
-        /// Of the base run.
+        /// The values of the base run.
         base: Point,
-        /// Of the new run.
+        /// The values of the new run.
         new: Point,
     },
 }
@@ -127,7 +127,7 @@ fn families(series: &[Vec<Pair>]) -> Vec<Option<variance::Prior>> {
     let count = pairs().map(|pair| pair.family + 1).max().unwrap_or(0);
     let mut variances = vec![vec![]; count];
     for pair in pairs() {
-        if let Some(logs) = Logs::of(pair) {
+        if let Some(logs) = Logs::from_pair(pair) {
             variances[pair.family].push(logs.variance);
         }
     }
@@ -144,12 +144,12 @@ struct Logs {
 
 impl Logs {
     /// `None` where a value is not positive or a run has fewer than two rounds, or none at all.
-    fn of(pair: &Pair) -> Option<Self> {
+    fn from_pair(pair: &Pair) -> Option<Self> {
         let Evidence::Rounds { base, new } = &pair.evidence else { return None };
         let moments = |values: &[f64]| {
             let positive = values.iter().all(|&value| value > 0.0);
             let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-            (positive && values.len() >= 2).then(|| Moments::of(&logs))
+            (positive && values.len() >= 2).then(|| Moments::from_values(&logs))
         };
         let (base, new) = (moments(base)?, moments(new)?);
         let freedom = |run: &Moments| run.count() as f64 - 1.0;
@@ -189,7 +189,7 @@ fn p_of_intervals(base: Point, new: Point, between: &BetweenRuns) -> Option<f64>
 
 /// Two-sided p of the moderated t test.
 fn p_of_rounds(pair: &Pair, families: &[Option<variance::Prior>]) -> Option<f64> {
-    let logs = Logs::of(pair)?;
+    let logs = Logs::from_pair(pair)?;
     let within = shrunk(logs.variance, families[pair.family]);
     let of_rounds = Variance { variance: within.variance * logs.weight, freedom: within.freedom };
     p_of(logs.difference.abs(), of_rounds, &pair.between)

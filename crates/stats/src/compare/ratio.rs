@@ -48,7 +48,6 @@ impl Change {
 /// A value with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// The value.
     pub value: f64,
     /// Its interval, if it has one.
     pub interval: Option<Interval>,

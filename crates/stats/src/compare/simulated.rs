@@ -19,7 +19,7 @@ struct Machine {
     stored: usize,
     /// Typical deviation from run to run, as a multiple of the default.
     typical: f64,
-    /// By how much figures differ in it: the deviation of its logarithm.
+    /// How much figures differ in it: the deviation of its logarithm.
     apart: f64,
     /// What the new value of (series 0, figure 0) is multiplied by.
     factor: f64,
@@ -69,14 +69,14 @@ impl Machine {
         figures.into_iter().map(|series| series.into_iter().map(pair).collect()).collect()
     }
 
-    /// In how many of some comparisons there is a finding though nothing changed.
+    /// How many of some comparisons have a finding though nothing changed.
     fn loud(self, seed: u64, trials: usize) -> usize {
         let mut draw = Draw::new(seed);
         let unchanged = Self { factor: 1.0, ..self };
         (0..trials).filter(|_| findings(&compare(&unchanged.runs(&mut draw))) > 0).count()
     }
 
-    /// In how many the one figure that changed, up in one and down in the next, is a finding.
+    /// How many find the one figure that changed, up in one comparison and down in the next.
     fn found(self, seed: u64, trials: usize) -> usize {
         let mut draw = Draw::new(seed);
         (0..trials)

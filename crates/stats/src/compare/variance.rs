@@ -16,7 +16,6 @@ pub struct Prior {
 /// A variance with its degrees of freedom.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Variance {
-    /// The variance.
     pub variance: f64,
     /// Its degrees of freedom, greater than zero.
     pub freedom: f64,
@@ -52,7 +51,7 @@ fn fitted(family: &[Variance], errors: f64) -> Option<Prior> {
             v.variance.max(1e-5 * typical).ln() - digamma(half) + half.ln()
         })
         .collect();
-    let moments = crate::moments::Moments::of(&logs);
+    let moments = crate::moments::Moments::from_values(&logs);
     let chance = family.iter().map(|v| trigamma(v.freedom / 2.0)).sum::<f64>() / logs.len() as f64;
     let (mean, spread) = (moments.mean()?, moments.variance()?);
     let count = logs.len() as f64;
@@ -129,7 +128,7 @@ mod tests {
             .map(|_| {
                 let deviation = scale(&mut draw);
                 let values = draw.values(6, |draw| deviation * draw.normal());
-                let variance = Moments::of(&values).variance().unwrap();
+                let variance = Moments::from_values(&values).variance().unwrap();
                 Variance { variance, freedom: 5.0 }
             })
             .collect()

@@ -129,13 +129,15 @@ fn in_group(starts_ns: &[f64], span_ns: f64, looks: f64) -> Option<(f64, Vec<usi
     let cells = (longest_ns / SHORTEST_NS).ln() / WITHIN;
     let mut kept: Vec<Pairs> = most_frequent(&distances)
         .into_iter()
-        .filter_map(|distance_ns| Pairs::at(starts_ns, distance_ns, span_ns, looks * cells))
+        .filter_map(|distance_ns| {
+            Pairs::at_distance(starts_ns, distance_ns, span_ns, looks * cells)
+        })
         .collect();
     let most = kept.iter().map(|pairs| pairs.list.len()).max()? as f64;
     kept.retain(|pairs| pairs.list.len() as f64 >= SHORTER * most);
     let best = kept.into_iter().min_by(|a, b| a.distance_ns.total_cmp(&b.distance_ns))?;
     // The distance was the most frequent one's; what its pairs say is better.
-    let pairs = Pairs::at(starts_ns, best.mean_ns(starts_ns), span_ns, looks * cells)?;
+    let pairs = Pairs::at_distance(starts_ns, best.mean_ns(starts_ns), span_ns, looks * cells)?;
     let mut members: Vec<usize> = pairs.list.iter().flat_map(|(a, b)| [*a, *b]).collect();
     members.sort_unstable();
     members.dedup();
@@ -174,7 +176,7 @@ struct Pairs {
 
 impl Pairs {
     /// `None` where chance has as many, or too few cycles have one.
-    fn at(starts_ns: &[f64], distance_ns: f64, span_ns: f64, looks: f64) -> Option<Pairs> {
+    fn at_distance(starts_ns: &[f64], distance_ns: f64, span_ns: f64, looks: f64) -> Option<Pairs> {
         let list = pairs(starts_ns, distance_ns, WITHIN * distance_ns);
         let cycles = span_ns / distance_ns;
         if list.len() < FEWEST {

@@ -43,7 +43,7 @@ impl Bench {
         }
     }
 
-    /// As [`Bench::each`], with each case as its type has it.
+    /// Does what [`Bench::each`] does, with each case as its type has it.
     pub fn each_of<'case, C: Fields>(
         &mut self,
         cases: impl IntoIterator<Item = &'case Case>,

@@ -21,14 +21,13 @@ pub const REHEARSAL_NS: f64 = 5e6;
 
 /// A window, and how far its members had their CPUs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Had {
-    /// What they did.
+pub struct CrewWindow {
     pub shared: Shared,
     /// Share of their lives that they were on a CPU, at most 1.
     pub share: f64,
 }
 
-impl Had {
+impl CrewWindow {
     /// Units per second in the median steps of all members together, where they may be added up:
     /// they had their CPUs and worked at the same time. A quota, steal or other load leaves most
     /// steps of each as they are, and their sum would be a rate that the machine never reached.
@@ -114,7 +113,7 @@ pub fn best_window(
     rehearsal: bool,
     any: bool,
     mut run: impl FnMut() -> Result<Shared>,
-) -> Result<Had> {
+) -> Result<CrewWindow> {
     let wanted = if any || rehearsal { 0.0 } else { HAD_SHARE };
     let most = ATTEMPTS[usize::from(!rehearsal)];
     let (share, shared) = attempts(most, wanted, || {
@@ -124,7 +123,7 @@ pub fn best_window(
         let life_ns = begin.elapsed().as_nanos() as f64 * shared.members.len() as f64;
         Ok((had_ns / life_ns, shared))
     })?;
-    Ok(Had { shared, share: share.min(1.0) })
+    Ok(CrewWindow { shared, share: share.min(1.0) })
 }
 
 /// CPU time of this process so far, ended threads included, in ns.
@@ -165,7 +164,7 @@ fn attempts<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Had, attempts};
+    use super::{CrewWindow, attempts};
     use super::{Member, NeverTogether, Shared, Stretch};
     use crate::measure::WrongResult;
 
@@ -255,7 +254,7 @@ mod tests {
                 way: 0,
                 members: vec![member(None, None); threads],
             };
-            let had = Had { shared, share };
+            let had = CrewWindow { shared, share };
             (had.steady_rate(), had.note().is_some(), had.shared.notes().len())
         };
         assert_eq!(steady(2, 0.97, 0.95), (Some(10.0), false, 0));

@@ -48,7 +48,7 @@ impl Log {
 
     /// Units between two ticks; linear between points.
     pub(super) fn between(&self, from: u64, to: u64) -> f64 {
-        self.at(to) - self.at(from)
+        self.units_at(to) - self.units_at(from)
     }
 
     /// Units per tick in the median step between two ticks.
@@ -60,7 +60,7 @@ impl Log {
         median(&rates)
     }
 
-    fn at(&self, tick: u64) -> f64 {
+    fn units_at(&self, tick: u64) -> f64 {
         let above = self.points.partition_point(|(at, _)| *at < tick);
         let units = |index: usize| self.points[index].1 as f64;
         if self.points.is_empty() {

@@ -174,12 +174,18 @@ fn without_rights_it_is_skipped_with_the_way_out() {
     assert!(name.contains("same") && skip.reason.contains("quota of 0.50 CPUs"), "{}", skip.reason);
 }
 
+/// The row of the median.
+fn row(sleep: Sleep) -> Row {
+    let conditions = conditions("vm-granite-rapids", &[1, 0], Preset::Standard);
+    pairing(&conditions, sleep).rows.remove(0)
+}
+
 fn trace(round: u32, load: &'static str, rows: &[[f64; 2]]) -> Trace {
-    let sleep = Sleep { load, ..Sleep::PLAIN };
+    let row = row(Sleep { load, ..PLAIN });
     Trace {
         series: "noise.wakeup/other-allowed".to_owned(),
         round,
-        case: sleep.case(),
+        case: row.case,
         kind: "wakeups".to_owned(),
         columns: ["intended_ns", "actual_ns"].map(str::to_owned).into(),
         rows: rows.iter().map(|row| row.to_vec()).collect(),
@@ -201,7 +207,7 @@ fn points_that_had_passed_are_left_out_of_plumbs_side() {
         trace(2, "idle", &[[100.0, 130.0]]),
         trace(1, "same", &[[100.0, 199.0]]),
     ];
-    let [row, _] = rows(Sleep::PLAIN);
+    let row = row(PLAIN);
     // 10, 30, 50 and 201.
     assert_eq!(ranked(&run, &row, 0.0).expect("slept"), 10.0);
     assert_eq!(ranked(&run, &row, 0.5).expect("slept"), 50.0);

@@ -11,12 +11,10 @@ struct Answer {
     thread: BTreeMap<String, Thread>,
 }
 
-/// One measuring thread.
 #[derive(Debug, Deserialize)]
 struct Thread {
     /// How many sleeps were late by so many whole µs; without those beyond its end.
     histogram: BTreeMap<String, u64>,
-    /// Sleeps.
     cycles: u64,
 }
 

@@ -1,6 +1,6 @@
-use super::{RIVAL, Work, batched, cpu_of, large, pairings, parse, random, rate_of, rounds};
+use super::{RIVAL, cpu_of, pairings, parse, rate_of, rounds};
 use crate::tests::said;
-use crate::{Conditions, Goal, Row};
+use crate::{Conditions, Goal, Pairing, Row};
 use bench::experiment::Preset;
 use bench::experiment::fixtures::sites;
 use record::event::{Raw, Samples};
@@ -14,7 +14,7 @@ const WRITE_3_39: &str = include_str!("../../testdata/fio/3.39-io_uring-write.tx
 const READ_3_42: &str = include_str!("../../testdata/fio/3.42-psync-read.txt");
 const FORBIDDEN: &str = include_str!("../../testdata/fio/3.33-forbidden.txt");
 
-fn of(text: &str, what: &str) -> f64 {
+fn value(text: &str, what: &str) -> f64 {
     parse(&said(text), what).expect("a recorded answer")
 }
 
@@ -25,30 +25,30 @@ fn near(found: f64, expected: f64) {
 
 #[test]
 fn the_rate_is_that_of_all_jobs_over_their_shorter_times() {
-    near(of(READ_3_25, "iops"), (2569.0 + 2144.0) / 0.470);
-    near(of(READ_3_33, "iops"), (2217.0 + 1714.0) / 0.451);
-    near(of(READ_3_42, "iops"), (696.0 + 1472.0) / 0.450);
-    near(of(WRITE_3_33, "iops"), (3559.0 + 3497.0) / 0.471);
-    near(of(WRITE_3_39, "iops"), (256.0 + 3400.0) / 0.450);
+    near(value(READ_3_25, "iops"), (2569.0 + 2144.0) / 0.470);
+    near(value(READ_3_33, "iops"), (2217.0 + 1714.0) / 0.451);
+    near(value(READ_3_42, "iops"), (696.0 + 1472.0) / 0.450);
+    near(value(WRITE_3_33, "iops"), (3559.0 + 3497.0) / 0.471);
+    near(value(WRITE_3_39, "iops"), (256.0 + 3400.0) / 0.450);
     // Counts whose sum no word holds.
     let most = READ_3_33.replace("1714", "18446744073709551615");
-    near(of(&most, "iops"), 18446744073709551615.0 / 0.451);
+    near(value(&most, "iops"), 18446744073709551615.0 / 0.451);
 }
 
 #[test]
 fn the_milliseconds_of_cpu_are_those_that_were_there_and_half_of_one() {
     // 44 ms and 39 ms of system time, none of user time.
-    near(of(READ_3_33, "cpu"), (44.5e6 + 39.5e6) / 3931.0);
+    near(value(READ_3_33, "cpu"), (44.5e6 + 39.5e6) / 3931.0);
     // 15 ms of system time; then 7 ms of each.
-    near(of(WRITE_3_33, "cpu"), (15.5e6 + 7.5e6 + 7.5e6) / 7056.0);
+    near(value(WRITE_3_33, "cpu"), (15.5e6 + 7.5e6 + 7.5e6) / 7056.0);
     // 3 and 53; 42.
-    near(of(READ_3_25, "cpu"), (3.5e6 + 53.5e6 + 42.5e6) / 4713.0);
+    near(value(READ_3_25, "cpu"), (3.5e6 + 53.5e6 + 42.5e6) / 4713.0);
 }
 
 #[test]
 fn warnings_before_the_answer_are_none_of_it() {
     let warned = format!("fio: this platform does not support process shared mutexes\n{READ_3_33}");
-    near(of(&warned, "iops"), of(READ_3_33, "iops"));
+    near(value(&warned, "iops"), value(READ_3_33, "iops"));
 }
 
 #[test]
@@ -79,15 +79,27 @@ fn versions_are_told_with_and_without_a_commit() {
 
 #[test]
 fn names_say_what_is_done() {
-    let names = [
-        (random("read", "psync", 1), "psync-random-read-4k"),
-        (batched(random("write", "io_uring", 16)), "io-uring-16-batched-random-write-4k"),
-        (large("read"), "psync-sequential-read-1m"),
-        (random("read", "libaio", 32), "libaio-32-random-read-4k"),
-    ];
-    for (work, name) in names {
-        assert_eq!(work.name(), name);
+    let names: Vec<String> = thorough().into_iter().map(|pairing| pairing.name).collect();
+    for name in [
+        "psync-random-read-4k",
+        "io-uring-16-batched-random-write-4k",
+        "psync-sequential-read-1m",
+        "libaio-32-random-read-4k",
+    ] {
+        assert!(names.iter().any(|found| found == name), "{name} in {names:?}");
     }
+}
+
+fn thorough() -> Vec<Pairing> {
+    let all = conditions().into_iter();
+    let mut all = all.filter(|conditions| conditions.preset == Preset::Thorough);
+    pairings(&all.next().expect("one machine"))
+}
+
+/// The row of operations of the pairing.
+fn row(name: &str) -> Row {
+    let found = thorough().into_iter().find(|pairing| pairing.name == name);
+    found.expect("thorough has it").rows[0].clone()
 }
 
 fn conditions() -> Vec<Conditions> {
@@ -161,10 +173,9 @@ fn samples(case: &CaseId, round: u32, metric: &str, value: f64, quantity: (&str,
 
 #[test]
 fn plumb_s_figures_are_of_all_rounds_with_the_ring_s_filling_and_without_workers() {
-    let work: Work = random("read", "io_uring", 16);
-    let row: Row = work.rows()[0].clone();
+    let row = row("io-uring-16-random-read-4k");
     let case = row.case.clone();
-    let other = crate::sides::case(&random("read", "psync", 1).set());
+    let other = self::row("psync-random-read-4k").case;
     let all = [
         samples(&case, 1, "burst_iops", 1000.0, ("operations", 184.0)),
         samples(&case, 1, "cpu", 50.0, ("workers_ns", 200.0)),

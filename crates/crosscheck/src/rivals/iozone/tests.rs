@@ -1,4 +1,4 @@
-use super::{REPORTS, RIVAL, parse};
+use super::{RIVAL, TABLE, parse};
 use crate::tests::said;
 
 const OLDER: &str = include_str!("../../testdata/iozone/3.471-direct.txt");
@@ -16,16 +16,16 @@ fn the_reports_say_what_the_table_says() {
     for text in [OLDER, NEWER] {
         // The first is the first write.
         let table = table(text);
-        assert_eq!(table.len(), 1 + REPORTS.len());
-        for (report, kib_per_s) in REPORTS.iter().zip(&table[1..]) {
-            assert_eq!(parse(&said(text), report.1), Ok(kib_per_s * 1024.0));
+        assert_eq!(table.len(), 1 + TABLE[0].figures.len());
+        for (report, kib_per_s) in TABLE[0].figures.iter().zip(&table[1..]) {
+            assert_eq!(parse(&said(text), report.pattern), Ok(kib_per_s * 1024.0));
         }
     }
 }
 
 #[test]
 fn anything_else_is_refused() {
-    let title = REPORTS[1].1;
+    let title = TABLE[0].figures[1].pattern;
     let cut = OLDER.split_once("\"Reader report\"").expect("it has one").0;
     for broken in [
         "",

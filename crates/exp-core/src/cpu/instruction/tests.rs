@@ -23,7 +23,7 @@ fn every_operation_of_this_architecture_has_the_bodies_that_it_should() {
         assert_eq!(body.throughput.is_some(), defined.contains(&Measure::Throughput), "{name}");
     }
     for body in body::all() {
-        assert!(Operation::of(Some(&body.name.into())).is_some(), "{}", body.name);
+        assert!(Operation::from_value(Some(&body.name.into())).is_some(), "{}", body.name);
     }
 }
 

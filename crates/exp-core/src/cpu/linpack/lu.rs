@@ -10,7 +10,6 @@ const NARROW: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the matrix is singular: column {column} is zero from the diagonal down")]
 pub(super) struct Singular {
-    /// The column.
     pub(super) column: usize,
 }
 

@@ -26,7 +26,6 @@ const WARM_UP: (usize, usize) = (4, 192);
 /// A system of `n` equations with elements drawn evenly from [-0.5, 0.5).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct System {
-    /// Equations.
     pub(super) n: usize,
     /// What the elements are drawn from.
     pub(super) seed: u64,
@@ -47,12 +46,10 @@ impl System {
 /// A solution and when it was found.
 #[derive(Debug)]
 pub(super) struct Solved {
-    /// The unknowns.
     pub(super) x: Vec<f64>,
     /// When all threads had their columns and began, and when the last unknown was found, by the
     /// given clock.
     pub(super) from: u64,
-    /// See `from`.
     pub(super) to: u64,
 }
 

@@ -1,7 +1,7 @@
 //! A crew at arithmetic, and the core clock while it is: what `cpu.peak` and `cpu.sustained` share.
 
 use super::width::{Chains, clock_at_width};
-use bench::measure::{Had, REHEARSAL_NS, best_window};
+use bench::measure::{CrewWindow, REHEARSAL_NS, best_window};
 use bench::prelude::*;
 use host::{format_cpus, parse_cpus};
 use laws::cpu::peak::{
@@ -21,12 +21,12 @@ const KNOWN_SHARE: f64 = 0.75;
 /// What a crew reached.
 pub struct Load {
     /// What its members did.
-    pub had: Had,
+    pub window: CrewWindow,
     /// Whether threads share CPUs.
     pub is_crowded: bool,
     /// Core clock at the kernel's width, mean of the members, in Hz; none where it moved.
     pub core_hz: Option<f64>,
-    /// That, times the cores.
+    /// The core clock times the number of cores.
     pub cores_hz: Option<f64>,
     /// What a reader must know.
     pub notes: Vec<String>,
@@ -95,7 +95,7 @@ pub fn run(
             steps(kernel, clock).with_context(|| format!("this processor has no {kernel:?}"))?;
         let wrong = move |what| WrongResult(format!("{kernel:?} {what}"));
         ensure!(peak.is_right(), wrong("computes different values than software"));
-        let (again, chains) = (peak.clone(), Chains::of(arithmetic, chain_cycles));
+        let (again, chains) = (peak.clone(), Chains::at_width(arithmetic, chain_cycles));
         let step = move || {
             ensure!(peak.run(), wrong("computed different values in two runs"));
             Ok(peak.operations())
@@ -109,12 +109,12 @@ pub fn run(
         Ok((step, probe))
     };
     // Where threads share CPUs, waiting is the case.
-    let had = best_window(rehearsal, !again || is_crowded, || crew.run_probed(enlist))?;
+    let window = best_window(rehearsal, !again || is_crowded, || crew.run_probed(enlist))?;
     if is_crowded {
         // Members that share a CPU are switched by the scheduler: that is the case.
         bench.declare(Declared::Switches(rusage_self().nivcsw.saturating_sub(switches)));
     }
-    Ok(settle(bench, case, had, is_crowded))
+    Ok(settle(bench, case, window, is_crowded))
 }
 
 /// The kernel in runs of about [`STEP_NS`].
@@ -131,8 +131,8 @@ fn steps(kernel: Kernel, clock: Clock) -> Option<Peak> {
 }
 
 /// The sum over members, and their clock.
-fn settle(bench: &Bench, case: &Case, had: Had, is_crowded: bool) -> Load {
-    let shared = &had.shared;
+fn settle(bench: &Bench, case: &Case, window: CrewWindow, is_crowded: bool) -> Load {
+    let shared = &window.shared;
     let cores = case.int("cores").unwrap_or(1) as f64;
     let is_shared = is_crowded || shared.members.len() as f64 > cores;
     let known: Vec<f64> = shared
@@ -156,9 +156,9 @@ fn settle(bench: &Bench, case: &Case, had: Had, is_crowded: bool) -> Load {
     }
     notes.extend(shared.notes());
     if !is_crowded {
-        notes.extend(had.note());
+        notes.extend(window.note());
     }
-    Load { core_hz, cores_hz: core_hz.map(|hz| hz * cores), had, is_crowded, notes }
+    Load { core_hz, cores_hz: core_hz.map(|hz| hz * cores), window, is_crowded, notes }
 }
 
 /// What a placed case says where its cores are not all of the design that the probe's level was

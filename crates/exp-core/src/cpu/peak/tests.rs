@@ -22,7 +22,7 @@ fn scalars_scale_over_threads() {
     let counts = |op: Op, preset| -> Vec<Threads> {
         let offer = offered(&EXPERIMENT, &site, preset, &[]);
         let cases = offer.series.iter().flat_map(|series| &series.cases);
-        let own = cases.filter_map(|case| Peak::of(&case.id)).filter(|peak| {
+        let own = cases.filter_map(|case| Peak::from_id(&case.id)).filter(|peak| {
             let is_basic = matches!(peak.element, Element::F64 | Element::I64);
             peak.op == op && peak.width == Width::Scalar && is_basic
         });

@@ -39,7 +39,7 @@ pub struct Chains {
 impl Chains {
     /// The chains at the width of `arithmetic`. None for scalars, whose clock the core's own chains
     /// give.
-    pub fn of(arithmetic: Arithmetic, cycles: Option<u64>) -> Option<Self> {
+    pub fn at_width(arithmetic: Arithmetic, cycles: Option<u64>) -> Option<Self> {
         let kernel = arithmetic.chain()?.kernel();
         Some(Chains {
             short: Peak::chain(kernel, CHAIN_INSTRUCTIONS[0])?,

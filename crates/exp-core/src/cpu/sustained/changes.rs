@@ -19,7 +19,7 @@ const EXPLAINS: f64 = 0.5;
 pub(super) struct Second {
     /// Middle of the block, in s since the load began.
     pub at_s: f64,
-    /// Operations per second.
+    /// The rate in operations per second.
     pub rate: f64,
     /// Core clock at the kernel's width, in Hz.
     pub core_hz: Option<f64>,
@@ -53,19 +53,19 @@ impl Second {
     pub(super) fn new(from_s: f64, to_s: f64, load: &Load, moved: &Snapshot, cpus: usize) -> Self {
         let length_ns = (to_s - from_s).max(1e-9) * 1e9;
         let share = |ns: Option<u64>, of: f64| Some(ns? as f64 / (length_ns * of));
-        let turns = load.had.shared.members.len().max(cpus) as f64 / cpus.max(1) as f64;
+        let turns = load.window.shared.members.len().max(cpus) as f64 / cpus.max(1) as f64;
         Second {
             at_s: f64::midpoint(from_s, to_s),
-            rate: load.had.shared.rate(),
+            rate: load.window.shared.rate(),
             core_hz: load.core_hz,
             steal: share(moved.steal_ns(), cpus.max(1) as f64),
             throttled: share(moved.throttled_ns, 1.0),
-            taken: Some(1.0 - load.had.share * if load.is_crowded { turns } else { 1.0 }),
+            taken: Some(1.0 - load.window.share * if load.is_crowded { turns } else { 1.0 }),
             thermal_events: moved.thermal_events().map(|events| events as f64),
         }
     }
 
-    /// Its row of the trace: time, rate, [`COLUMNS`]. What is not known is 0; [`untold`] says so.
+    /// Its row of the trace: time, rate, [`COLUMNS`]. What is not known is 0; [`unknown_columns`] says so.
     pub(super) fn row(&self) -> Vec<f64> {
         let counted = COLUMNS.map(|(.., of)| of(self).unwrap_or(0.0));
         [self.at_s, self.rate].into_iter().chain(counted).collect()
@@ -73,7 +73,7 @@ impl Second {
 }
 
 /// A note for each column of the trace that is not known in all blocks or in some.
-pub(super) fn untold(seconds: &[Second]) -> Vec<String> {
+pub(super) fn unknown_columns(seconds: &[Second]) -> Vec<String> {
     let note = |(column, name, of): Column| {
         let unknown = seconds.iter().filter(|second| of(second).is_none()).count();
         if unknown == 0 {
@@ -98,7 +98,6 @@ pub(super) struct Change {
     pub at_s: f64,
     /// Level before, in operations per second.
     pub from: f64,
-    /// Level after.
     pub to: f64,
     /// What moved with it.
     pub causes: Causes,
@@ -149,7 +148,7 @@ pub(super) fn find(seconds: &[Second]) -> Vec<Change> {
                 at_s: f64::midpoint(before.last()?.at_s, after.first()?.at_s),
                 from,
                 to,
-                causes: Causes::of(before, after, to / from - 1.0),
+                causes: Causes::between(before, after, to / from - 1.0),
             })
         })
         .collect()
@@ -165,8 +164,8 @@ fn mean(seconds: &[Second], of: impl Fn(&Second) -> Option<f64>) -> Option<f64> 
 }
 
 impl Causes {
-    /// Of a relative change from some blocks to others.
-    fn of(before: &[Second], after: &[Second], change: f64) -> Causes {
+    /// The causes of a relative change from some blocks to others.
+    fn between(before: &[Second], after: &[Second], change: f64) -> Causes {
         let mut causes = Causes::default();
         for (column, name, of) in LOST {
             let (Some(from), Some(to)) = (mean(before, of), mean(after, of)) else {
@@ -308,13 +307,13 @@ mod tests {
     #[test]
     fn a_column_that_is_not_known_has_its_note() {
         let mut seconds = minute(|_| {});
-        assert!(untold(&seconds).is_empty());
+        assert!(unknown_columns(&seconds).is_empty());
         assert_eq!(seconds[0].row().len(), 2 + COLUMNS.len());
         for second in &mut seconds {
             second.steal = None;
         }
         seconds[3].core_hz = None;
-        let notes = untold(&seconds);
+        let notes = unknown_columns(&seconds);
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes[0].contains("`core_hz`") && notes[1].contains("`steal_share`"));
         assert_eq!(seconds[3].row()[2], 0.0);

@@ -44,7 +44,7 @@ fn more_threads_than_cpus_are_measured_at_the_mix() {
     let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
     for (element, metric) in [("f64", "flop_rate"), ("i64", "rate")] {
         let case = case(&format!("type={element},threads=4,op=mix"));
-        let samples = rehearsed.of(&case, metric).expect("it was measured");
+        let samples = rehearsed.samples_of(&case, metric).expect("it was measured");
         assert_eq!(samples.raw.samples().len() as u64, super::REHEARSAL.1);
     }
     assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);

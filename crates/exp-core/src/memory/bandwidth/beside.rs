@@ -35,7 +35,7 @@ fn found<'case>(
         mean.into_iter().chain(ratio.map(over))
     };
     cases
-        .filter_map(Transfer::of)
+        .filter_map(Transfer::from_id)
         .filter(|of| *of == Transfer::widest(Op::Copy, of.stores, of.level, of.threads))
         .flat_map(of_copy)
         .collect()
@@ -45,7 +45,7 @@ fn found<'case>(
 pub(super) fn cases(series: &[Series]) -> Vec<CaseId> {
     let ids = || series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
     let has = |wanted: &CaseId, metric: &str| {
-        let has_bus = || Transfer::of(wanted).is_some_and(|of| of.level != Level::L1);
+        let has_bus = || Transfer::from_id(wanted).is_some_and(|of| of.level != Level::L1);
         let is_there = (metric == "bandwidth" || has_bus()) && ids().any(|id| id == wanted);
         is_there.then_some(1.0)
     };
@@ -54,17 +54,17 @@ pub(super) fn cases(series: &[Series]) -> Vec<CaseId> {
 
 /// All that the figures say together.
 pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
-    let cases = values.of(ID, "bandwidth").map(|(case, _)| case);
+    let cases = values.figures(ID, "bandwidth").map(|(case, _)| case);
     found(cases, |case, metric| values.get(ID, case, metric))
 }
 
 /// What a derived figure should be; nothing for a metric that the case does not have.
 pub(super) fn predict(facts: Facts, case: &CaseId, metric: &str) -> Option<Prediction> {
-    let level = Level::of(case.get("level"))?;
+    let level = Level::from_value(case.get("level"))?;
     let law = match (metric, case.text("op")) {
         ("stream_mean", _) if law::says_something(facts, level) => {
             let (stores, threads) =
-                (Stores::of(case.get("stores"))?, Threads::of(case.get("threads"))?);
+                (Stores::from_value(case.get("stores"))?, Threads::from_value(case.get("threads"))?);
             law::stream_mean(facts, &Transfer::widest(Op::Copy, stores, level, threads))
         }
         ("copy_over_read", Some("copy")) if facts.known.is_none() => Ok(law::copy_over_read(level)),

@@ -59,7 +59,7 @@ static ROWS: &[Row] = &[
 ];
 
 /// The cases of a preset.
-pub(super) fn of(site: &Site, preset: Preset) -> Vec<Transfer> {
+pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Transfer> {
     let cpus = site.cpus.len() as u64;
     let caches = described_levels(site);
     let mut cases = Vec::new();
@@ -128,7 +128,7 @@ pub(super) fn absent(site: &Site, case: &Transfer, limit: u64) -> Option<Skip> {
         threads if cpus_of(site, threads).is_empty() => {
             "no two of the CPUs to measure on are threads of one core".to_owned()
         }
-        _ => return sizes::of(Facts::prior(site), case, limit).err(),
+        _ => return sizes::size_of_case(Facts::prior(site), case, limit).err(),
     };
     Some(Skip::because(reason))
 }

@@ -4,7 +4,7 @@ use crate::cpu::peak::load::{cpus_of, is_probed};
 use crate::cpu::peak::width::{Chains, clock_at_width};
 use crate::memory::arrays::{Arena, MemoryOf, step_bytes};
 use crate::memory::locked;
-use bench::measure::{Had, best_window};
+use bench::measure::{CrewWindow, best_window};
 use bench::prelude::*;
 use host::format_cpus;
 use laws::cpu::peak::CORES_HZ;
@@ -21,9 +21,9 @@ const LINE_BYTES: u64 = 64;
 
 /// What a crew did.
 pub(super) struct Moved {
-    had: Had,
-    of: Transfer,
-    /// By which of the kernel's loops.
+    window: CrewWindow,
+    transfer: Transfer,
+    /// The one of the kernel's loops that moved it.
     by: Loop,
     memory: MemoryOf,
 }
@@ -55,7 +55,7 @@ pub(super) fn run(
     // The arithmetic whose chain measures the core clock under the case's instructions.
     let bytes = case.int("instruction_bytes").filter(|_| is_cache);
     let wide = bytes.and_then(|bytes| of.at_width(bytes));
-    let had = best_window(rehearsal, false, || {
+    let window = best_window(rehearsal, false, || {
         let members = arena.lay_out(&cpus, kernel, footprint)?;
         let shared = crew.run_ways(ways.len(), |index: usize| {
             let mut arrays = locked(&members[index]);
@@ -72,7 +72,7 @@ pub(super) fn run(
                 worker.stream.set_loop(by);
                 Ok(worker.stream.step(bytes))
             };
-            let chains = wide.and_then(|wide| Chains::of(wide, case.int("chain_cycles")));
+            let chains = wide.and_then(|wide| Chains::at_width(wide, case.int("chain_cycles")));
             let probe = move |core: &mut CoreClock| {
                 let work = || {
                     arrays.borrow_mut().stream.step(bytes);
@@ -86,8 +86,8 @@ pub(super) fn run(
         verified?;
         Ok(shared)
     })?;
-    let (by, memory) = (ways[had.shared.way], arena.memory_of(&cpus));
-    Ok(Moved { had, of, by, memory })
+    let (by, memory) = (ways[window.shared.way], arena.memory_of(&cpus));
+    Ok(Moved { window, transfer: of, by, memory })
 }
 
 /// The candidate loops of a case; all threads try each before the window. In the first cache
@@ -107,14 +107,14 @@ fn loops(of: &Transfer, kernel: Kernel) -> Vec<Loop> {
 impl Moved {
     /// Program bytes per second of all threads in the shared window.
     pub(super) fn rate(&self) -> f64 {
-        self.had.shared.rate()
+        self.window.shared.rate()
     }
 
     /// Core clocks summed over the cores, in Hz; none where one moved.
     fn cores_hz(&self, bench: &Bench, case: &Case) -> Option<f64> {
         let order = bench.order();
         let cores = case.int("cores").unwrap_or(1) as f64;
-        let members = &self.had.shared.members;
+        let members = &self.window.shared.members;
         let count = members.len() as f64;
         let of_all = members.iter().map(|one| one.core_hz(count > cores, order.level_alone()));
         let sum: Option<f64> = of_all.sum();
@@ -128,11 +128,11 @@ impl Moved {
         let cores_hz = self.cores_hz(bench, case);
         let per_cycle = || case.at.get("bytes_per_cycle")?.text()?.parse::<f64>().ok();
         let allowed = match case.int("peak") {
-            Some(peak) => Some(peak as f64 / self.of.bus_ratio()),
+            Some(peak) => Some(peak as f64 / self.transfer.bus_ratio()),
             None => per_cycle().zip(cores_hz).map(|(bytes, hz)| bytes * hz),
         };
         // Between readings of the width probe, where those of the threads may be added up.
-        let stretches = self.had.steady_rate().map_or(Vec::new(), |_| self.had.shared.stretches());
+        let stretches = self.window.steady_rate().map_or(Vec::new(), |_| self.window.shared.stretches());
         let over = |unit: f64| {
             let stretches: Vec<_> = stretches.iter().map(|one| one.over(unit)).collect();
             Values::stretches(&stretches, rate / unit)
@@ -140,12 +140,12 @@ impl Moved {
         if let Some(allowed) = allowed {
             bench.record(case, "efficiency", over(allowed))?;
         }
-        if let Some(ratio) = self.of.own_bus_ratio() {
+        if let Some(ratio) = self.transfer.own_bus_ratio() {
             bench.record(case, "bus_bandwidth", over(ratio.recip()))?;
         }
         let samples = bench.record(case, "bandwidth", Values::stretches(&stretches, rate))?;
-        let words = self.of.kernel().word_bytes(LINE_BYTES) as f64 / LINE_BYTES as f64;
-        let overlap = self.had.shared.overlap;
+        let words = self.transfer.kernel().word_bytes(LINE_BYTES) as f64 / LINE_BYTES as f64;
+        let overlap = self.window.shared.overlap;
         samples.set_quantities([
             (CORES_HZ, cores_hz),
             ("window_rate", Some(rate)),
@@ -165,8 +165,8 @@ impl Moved {
                 times.unwrap_or_default()
             ));
         }
-        samples.notes.extend(self.had.shared.notes());
-        samples.notes.extend(self.had.note());
+        samples.notes.extend(self.window.shared.notes());
+        samples.notes.extend(self.window.note());
         samples.notes.extend(self.memory.notes);
         Ok(())
     }

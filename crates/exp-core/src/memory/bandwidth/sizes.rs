@@ -28,7 +28,7 @@ pub(super) struct Sized {
     /// Bytes of the level, or of the last cache in front of main memory, that this CPU can fill,
     /// and where that is from.
     pub(super) level: (u64, &'static str),
-    /// Of arrays in main memory: all threads' over the last caches'.
+    /// The bytes of all threads' arrays in main memory over those of the last caches.
     pub(super) times_last: Option<f64>,
 }
 
@@ -64,7 +64,7 @@ impl Sized {
 
 /// The size of a case's arrays. `limit`: most bytes of one thread's. Errors: there is no such
 /// level, its share for a thread is no larger than the level before, or the memory is too small.
-pub(super) fn of(facts: Facts, case: &Transfer, limit: u64) -> Result<Sized, Skip> {
+pub(super) fn size_of_case(facts: Facts, case: &Transfer, limit: u64) -> Result<Sized, Skip> {
     let cpus = cpus_of(facts.site, case.threads);
     let sized = match case.level.before() {
         Some(at) => in_cache(facts, at, cpus)?,

@@ -14,7 +14,7 @@ fn guest(memory_bytes: u64) -> Site {
     Site { memory_bytes, ..recorded("vm-granite-rapids") }
 }
 
-fn of(op: Op, level: Level) -> Transfer {
+fn widest(op: Op, level: Level) -> Transfer {
     Transfer::widest(op, Stores::Regular, level, Threads::Number(1))
 }
 
@@ -51,7 +51,7 @@ fn what_is_asked_for_is_measured_or_skipped() {
 fn a_level_whose_share_is_no_more_than_the_one_before_holds_no_arrays_of_its_own() {
     let (site, flat) = (guest(8 * GIB), found(2 * MIB, 2 * MIB + 4096));
     let flat = Facts { site: &site, known: Some(&flat) };
-    sizes::of(flat, &of(Read, L3), GIB).expect_err("no room");
+    sizes::size_of_case(flat, &widest(Read, L3), GIB).expect_err("no room");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_footprint_that_is_too_large_is_cut_and_told_or_skipped() {
     let site = guest(8 * GIB);
     let known = found(2 * MIB, 100 * MIB);
     let facts = Facts { site: &site, known: Some(&known) };
-    let skip = sizes::of(facts, &of(Read, FourTimes), 256 * MIB).expect_err("400 MiB");
+    let skip = sizes::size_of_case(facts, &widest(Read, FourTimes), 256 * MIB).expect_err("400 MiB");
     assert!(skip.needed.expect("a way out").contains("limit=4"));
     // As a series: the reports' is skipped, the other is cut.
     let set = [("level", "DRAM,4xLLC"), ("threads", "1")];
@@ -82,7 +82,7 @@ fn a_footprint_that_is_too_large_is_cut_and_told_or_skipped() {
 #[test]
 fn a_stated_peak_bounds_the_bus_and_gives_an_efficiency() {
     let mut site = guest(8 * GIB);
-    let case = Case::new(of(Copy, Memory).id());
+    let case = Case::new(widest(Copy, Memory).id());
     let told = |site: &Site, name: &str| -> Prediction {
         let metric = METRICS.iter().find(|metric| metric.name == name).unwrap();
         EXPERIMENT.unscaled(site, None, &case, metric).unwrap()

@@ -67,7 +67,7 @@ struct Counted {
     minor: u64,
     major: u64,
     /// Bytes that this thread had a device read, where that is counted.
-    own: Option<u64>,
+    device_bytes: Option<u64>,
 }
 
 impl Cold {
@@ -286,9 +286,9 @@ fn device_gave(read: u64, given: Option<u64>) -> Result<()> {
 
 impl Counted {
     fn now() -> Counted {
-        let own = own_read_bytes();
+        let device_bytes = own_read_bytes();
         let usage = rusage_thread();
-        Counted { minor: usage.minflt, major: usage.majflt, own }
+        Counted { minor: usage.minflt, major: usage.majflt, device_bytes }
     }
 
     fn until_now(self) -> Counted {
@@ -297,12 +297,11 @@ impl Counted {
         Counted {
             minor: usage.minflt - self.minor,
             major: usage.majflt - self.major,
-            own: own.zip(self.own).map(|(now, then)| now - then),
+            device_bytes: own.zip(self.device_bytes).map(|(now, then)| now - then),
         }
     }
 }
 
-/// Single faults.
 #[derive(Default)]
 struct Singles {
     latencies: Vec<f64>,
@@ -325,10 +324,10 @@ impl Singles {
     fn add(&mut self, counted: Counted, ns: f64) {
         self.majors += counted.major;
         let page = base_page_bytes() as u64;
-        let read = counted.own.is_none_or(|own| own >= page);
+        let read = counted.device_bytes.is_none_or(|own| own >= page);
         if counted.major == 1 && counted.minor == 0 && read {
             self.latencies.push(ns);
-            self.bytes.extend(counted.own.map(|own| own as f64));
+            self.bytes.extend(counted.device_bytes.map(|own| own as f64));
         } else {
             self.cached += 1;
             self.last_wrong = Some(counted);
@@ -345,7 +344,7 @@ impl Singles {
             self.cached,
             wrong.major,
             wrong.minor,
-            wrong.own.map_or("unknown".to_owned(), |own| own.to_string())
+            wrong.device_bytes.map_or("unknown".to_owned(), |own| own.to_string())
         );
         ensure!(
             !self.latencies.is_empty() && self.cached as f64 <= CACHED_MAX * touches as f64,
@@ -390,7 +389,6 @@ const NOT_COUNTED: &str = "the kernel does not count a thread's reads (/proc/sel
 
 const NOT_MAPPED: &str = "the file system does not report where a file is on its device (FIEMAP)";
 
-/// Whole windows.
 #[derive(Default)]
 struct Windows {
     lengths: Vec<f64>,
@@ -411,7 +409,7 @@ impl Windows {
             counted.major,
             counted.minor
         );
-        match counted.own {
+        match counted.device_bytes {
             None => self.uncounted = true,
             Some(own) => {
                 ensure!(

@@ -7,7 +7,7 @@ use laws::memory::fault::{self as law, Major};
 use laws::{Law, range};
 
 /// The prediction of one figure of a case.
-pub(super) fn of(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<Prediction> {
+pub(super) fn predict(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<Prediction> {
     let law = match of.fault {
         fault if metric == "latency" && !fault.is_major() && fault != Touch::Stress => {
             let is_known = facts.known.is_none_or(|known| law::is_known(known, fault));

@@ -34,7 +34,7 @@ fn everything_is_offered_or_skipped_with_a_reason() {
             let all = offer.series.iter().flat_map(|series| &series.cases);
             assert!(all.clone().count() >= 4);
             for case in all {
-                assert!(!Faulted::of(&case.id).expect("a fault").fault.is_major());
+                assert!(!Faulted::from_id(&case.id).expect("a fault").fault.is_major());
             }
             let major = offer.skipped.iter().find(|(id, _)| id.text("fault") == Some("page"));
             let (_, skip) = major.expect("skipped");
@@ -78,7 +78,7 @@ fn here(dir: &Path) -> Option<Site> {
 }
 
 /// A rehearsal in a directory, of everything that a preset has: what was measured, and what failed.
-/// Without a device below the directory the site's is one that counts nothing.
+/// If no device is below the directory, the site's device counts nothing.
 fn rehearse(dir: &Path, minor: bool) -> (Vec<CaseId>, Vec<String>) {
     let mut sized = vec![("file", "4MiB"), ("window", "256KiB")];
     if minor {

@@ -23,7 +23,7 @@ const MISSES_FROM: u64 = 8 << 20;
 pub(super) fn of_round(site: &Site, series: &Series) -> Duration {
     let warm = series.setting("warm").unwrap_or(0);
     let slot = series.setting("slot").unwrap_or(64);
-    let points = series.cases.iter().filter_map(|case| Point::of(&case.id));
+    let points = series.cases.iter().filter_map(|case| Point::from_id(&case.id));
     let (mut ns, mut largest) = (0.0, 0);
     for point in points {
         ns += site.case_ns as f64 + CASE_NS;

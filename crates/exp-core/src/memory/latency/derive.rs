@@ -66,7 +66,7 @@ pub(super) fn cases(site: &Site, points: &[Point]) -> Vec<CaseId> {
 /// All that the figures say together.
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
     let points: Vec<(Point, f64)> =
-        values.of(ID, "latency").filter_map(|(case, ns)| Some((Point::of(case)?, ns))).collect();
+        values.figures(ID, "latency").filter_map(|(case, ns)| Some((Point::from_id(case)?, ns))).collect();
     let mut found = levels(site, known, &points);
     found.extend(line_size(&points));
     found.extend(prefetch_gain(&points));
@@ -381,7 +381,7 @@ pub(super) fn predict(facts: Facts, case: &CaseId, metric: &str) -> Option<Predi
     if !knows_clock(facts) || (facts.known.is_some() && !timed) {
         return None;
     }
-    let of = (Level::of(case.get("level")), case.text("tlb"), case.int("footprint"));
+    let of = (Level::from_value(case.get("level")), case.text("tlb"), case.int("footprint"));
     let law = match (metric, of) {
         // What is behind the last cache has no edge to find.
         ("level_size", (Some(Level::Memory), ..)) => return None,

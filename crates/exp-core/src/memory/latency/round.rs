@@ -9,12 +9,10 @@ use metal::ring::{Direction, Ring};
 use std::cell::RefCell;
 use std::hint::black_box;
 
-/// One round's apparatus.
 pub(super) struct Round {
     pub(super) huge_share: f64,
     /// Node of the measuring CPU and, verified, of the memory.
     pub(super) node: usize,
-    /// Of the memory.
     pub(super) notes: Vec<String>,
     pub(super) slot: usize,
     pub(super) warm: u64,

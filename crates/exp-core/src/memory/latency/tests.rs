@@ -28,7 +28,7 @@ fn with_caches(sizes: [u64; 3]) -> Site {
 
 fn points(offer: &Offer, series: &str) -> Vec<Point> {
     let cases = offer.series.iter().filter(|have| have.name == series).flat_map(|have| &have.cases);
-    cases.filter_map(|case| Point::of(&case.id)).collect()
+    cases.filter_map(|case| Point::from_id(&case.id)).collect()
 }
 
 /// Every key that a site measures or says why not.
@@ -81,7 +81,7 @@ fn a_rehearsal_is_tiny_and_tries_every_way() {
     let all: Vec<Point> = offer
         .series
         .iter()
-        .flat_map(|series| series.cases.iter().filter_map(|case| Point::of(&case.id)))
+        .flat_map(|series| series.cases.iter().filter_map(|case| Point::from_id(&case.id)))
         .collect();
     assert!(all.len() <= 10 && all.iter().all(|point| point.footprint <= 64 * 1024));
     for load in Load::ALL {
@@ -99,7 +99,7 @@ fn indices_wait_in_memory_at_random_and_in_four_quarters_of_the_thorough_preset(
     let patterns = |preset| {
         let offer = offered(&EXPERIMENT, &site(GUEST), preset, &[]);
         let cases = offer.series.iter().flat_map(|series| &series.cases);
-        let points = cases.filter_map(|case| Point::of(&case.id));
+        let points = cases.filter_map(|case| Point::from_id(&case.id));
         let stored = points.filter(|point| point.load == Load::Stored);
         stored.map(|point| point.pattern).collect::<BTreeSet<Pattern>>()
     };

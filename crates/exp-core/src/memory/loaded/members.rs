@@ -5,7 +5,7 @@ use crate::memory::levels::Sized;
 use crate::memory::locked;
 use bench::measure::placed::{Placed, place_near, verify_node};
 use bench::measure::together;
-use bench::measure::{Had, Shared, best_window};
+use bench::measure::{CrewWindow, Shared, best_window};
 use bench::prelude::*;
 use metal::chains::Chains;
 use metal::stream::Kernel;
@@ -24,7 +24,7 @@ const STEP_NS: f64 = 20e3;
 const LOADS: u64 = 200;
 /// Bytes beside the arrays that a mapping needs so that any kernel's fit.
 const APART: u64 = 1 << 16;
-/// Of a window, for the look at the most.
+/// The share of a window that the look at the highest rate takes.
 const LOOK: f64 = 0.5;
 const LINE: f64 = 64.0;
 
@@ -117,7 +117,7 @@ impl Party {
         ensure!(!loaders.is_empty(), "the series has no loaders");
         let told = case.int("loader_bytes");
         let bytes = usize::try_from(told.context("the case was not resolved")?)?;
-        let sized = Sized::of(case).context("the case was not resolved")?;
+        let sized = Sized::from_case(case).context("the case was not resolved")?;
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let seed = bench.order().seed;
         let walks = together(&[bench.order().cpu()], vec![()], |()| {
@@ -157,8 +157,8 @@ impl Party {
         let most = match self.most.get(&name) {
             Some(most) => *most,
             None => {
-                let had = self.run(bench, kernel, Some(f64::INFINITY), LOOK * window_ns)?;
-                let most = self.program_rate(&had.shared);
+                let window = self.run(bench, kernel, Some(f64::INFINITY), LOOK * window_ns)?;
+                let most = self.program_rate(&window.shared);
                 ensure!(most > 0.0, "the loaders moved nothing");
                 self.most.insert(name, most);
                 most
@@ -169,8 +169,8 @@ impl Party {
             1.0.. => Some(f64::INFINITY),
             _ => Some(share * most),
         };
-        let had = self.run(bench, kernel, rate, window_ns)?;
-        let shared = &had.shared;
+        let window = self.run(bench, kernel, rate, window_ns)?;
+        let shared = &window.shared;
         let (Some(chaser), seconds) = (shared.members.first(), shared.window_ns / 1e9) else {
             bail!("the crew has no chaser");
         };
@@ -186,7 +186,7 @@ impl Party {
             window_latency_ns,
             overlap: shared.overlap,
             most_bytes_per_s: most,
-            notes: self.notes(&had)?,
+            notes: self.notes(&window)?,
         })
     }
 
@@ -209,7 +209,7 @@ impl Party {
         moved * 1e9 / shared.window_ns
     }
 
-    fn notes(&self, had: &Had) -> Result<Vec<String>> {
+    fn notes(&self, window: &CrewWindow) -> Result<Vec<String>> {
         let mut notes: Vec<String> = self.note.iter().cloned().collect();
         let walk = locked(&self.walk);
         ensure!(
@@ -224,8 +224,8 @@ impl Party {
             notes.extend(new);
         }
         notes.dedup();
-        notes.extend(had.note());
-        notes.extend(had.shared.notes());
+        notes.extend(window.note());
+        notes.extend(window.shared.notes());
         Ok(notes)
     }
 
@@ -236,7 +236,7 @@ impl Party {
         kernel: Kernel,
         rate: Option<f64>,
         window_ns: f64,
-    ) -> Result<Had> {
+    ) -> Result<CrewWindow> {
         let rehearsal = bench.order().rehearsal;
         let crew = bench.crew(&self.cpus, window_ns)?;
         best_window(rehearsal, false, || {
@@ -250,7 +250,6 @@ impl Party {
         })
     }
 
-    /// The chaser's step.
     fn chaser(&self) -> impl FnMut() -> Result<u64> + '_ {
         let mut walk = locked(&self.walk);
         move || {
@@ -259,7 +258,6 @@ impl Party {
         }
     }
 
-    /// A loader's step.
     fn loader(
         &self,
         loader: usize,

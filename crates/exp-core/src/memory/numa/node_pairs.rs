@@ -17,7 +17,6 @@ const CACHE_UNKNOWN: u64 = 32 * MIB;
 /// Longer rings take longer to link than all else takes; what linking leaves in a cache, the
 /// streams drive out.
 const RING_MOST: u64 = 512 * MIB;
-/// Of a rehearsal.
 const REHEARSAL_FOOTPRINT: u64 = 4 * MIB;
 const REHEARSAL_RING: u64 = MIB;
 /// Pairs that `quick` looks at.
@@ -56,7 +55,7 @@ impl Sizes {
         }
     }
 
-    pub(super) fn of(series: &Series) -> Option<Sizes> {
+    pub(super) fn from_series(series: &Series) -> Option<Sizes> {
         Some(Sizes {
             footprint: series.setting("footprint")?,
             ring: series.setting("ring")?,

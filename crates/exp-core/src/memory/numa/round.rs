@@ -3,7 +3,7 @@
 use super::Pair;
 use super::node_pairs::{CACHES, Sizes};
 use crate::memory::arrays::{Arrays, take_quickest};
-use crate::memory::{had, locked, unlocked};
+use crate::memory::{locked, unless_without_room, unlocked};
 use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
 use bench::measure::{Crew, NeverTogether, REHEARSAL_NS, Shared, together};
 use bench::prelude::*;
@@ -42,7 +42,7 @@ pub(super) const WARM_LOADS: u64 = 1 << 14;
 /// Distance of the ring's slots: two lines, so that a prefetcher of line pairs brings nothing of
 /// it.
 pub(super) const SLOT_BYTES: usize = 128;
-/// Of a member's memory left out of its streams: what the arrays are set apart by.
+/// The part of a member's memory that its streams leave out: what separates the arrays.
 const APART_BYTES: usize = 32 << 10;
 /// Rings up to this are walked with a count.
 const VERIFIED_MOST: usize = 4 << 20;
@@ -111,7 +111,7 @@ struct Field {
     /// Each member's part; empty once the first kernel's streams are laid out in them.
     parts: Vec<Placed>,
     arrays: Vec<Mutex<Arrays>>,
-    /// Of the loops that were taken.
+    /// The widths of the loops that were taken.
     widths: BTreeSet<String>,
     ring: Mutex<Ring>,
     /// Share of the streams in huge pages.
@@ -122,7 +122,7 @@ struct Field {
 /// Measures every case of a series and writes down those that hold. Errors: the memory is not
 /// available on its node, or this cannot be verified.
 pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-    let sizes = Sizes::of(series).context("the series has no sizes")?;
+    let sizes = Sizes::from_series(series).context("the series has no sizes")?;
     let seats: Vec<Seat> = series
         .cases
         .iter()
@@ -134,7 +134,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         "a series has one memory node"
     );
     let field = Field::new(node.nodes().1, &seats, sizes, bench.order().seed);
-    let Some(mut field) = had(field, series, bench)? else { return Ok(()) };
+    let Some(mut field) = unless_without_room(field, series, bench)? else { return Ok(()) };
     let mut found: Vec<Result<Found>> = seats.iter().map(|_| Ok(Found::default())).collect();
     for op in STREAM {
         field.prepare(op)?;

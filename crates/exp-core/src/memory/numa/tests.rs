@@ -76,7 +76,7 @@ fn cpus(node: usize) -> String {
 
 fn cells(series: &[Series]) -> Vec<(u64, u64)> {
     let cases = series.iter().flat_map(|series| &series.cases);
-    let pairs = cases.map(|case| Pair::of(&case.id).expect("a pair"));
+    let pairs = cases.map(|case| Pair::from_id(&case.id).expect("a pair"));
     let mut cells: Vec<_> = pairs.map(|pair| (pair.cpu_node, pair.memory_node)).collect();
     cells.sort_unstable();
     cells
@@ -91,7 +91,7 @@ fn eight_nodes_and_memory_without_cpus_are_rows_and_columns() {
     let absent: Vec<String> = offer.skipped.iter().map(|(id, _)| id.to_string()).collect();
     assert_eq!(absent.len(), 8);
     for (id, skip) in &offer.skipped {
-        assert_eq!(Pair::of(id).expect("a pair").memory_node, 9);
+        assert_eq!(Pair::from_id(id).expect("a pair").memory_node, 9);
         assert!(skip.needed.is_some());
     }
     let cost: Duration = offer.series.iter().map(|of| EXPERIMENT.round_cost(&site, of)).sum();

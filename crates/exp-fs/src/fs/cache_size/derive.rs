@@ -52,8 +52,8 @@ impl Point {
 type Sized<'known> = (Swept, &'known CaseId, f64);
 
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
-    let sizes = values.of(ID, "file");
-    let sizes = sizes.filter_map(|(case, bytes)| Some((Swept::of(case)?, case, bytes)));
+    let sizes = values.figures(ID, "file");
+    let sizes = sizes.filter_map(|(case, bytes)| Some((Swept::from_id(case)?, case, bytes)));
     let mut sizes: Vec<Sized> = sizes.collect();
     sizes.order_by(|a, b| a.0.limit.cmp(&b.0.limit).then(a.2.total_cmp(&b.2)));
     let read = measured_stream(Facts { site, known: Some(known) });
@@ -242,7 +242,7 @@ pub(super) fn derived(facts: Facts, found: &Found, metric: &str) -> Option<Predi
         ("knee", _) => knee,
         ("knee_over_limit", _) => knee.times(1.0 / limit_bytes),
         ("cached", _) => knee
-            .at(range(0.8 * low, 0.98 * likely, high))
+            .with_range(range(0.8 * low, 0.98 * likely, high))
             .and("the largest size measured below the knee"),
         ("rate_above", _) => {
             rate(facts).times(1e9).and("all data comes from the device, with readahead")
@@ -294,12 +294,12 @@ impl Read {
                 let least = (1.0 - KEPT / self.over(self.knee.range.high)).clamp(0.2, 1.0);
                 let low = (hit.range.low + least * low).min(likely);
                 let why = "a file that does not fit is evicted before it is read again";
-                miss.at(range(low, likely, high)).and(why)
+                miss.with_range(range(low, likely, high)).and(why)
             }
             Side::Unsure => {
                 let likely = if self.is_likely_above() { likely } else { hit.range.likely };
                 let of = range(hit.range.low, likely, high);
-                miss.at(of).and("near the knee: cached or not")
+                miss.with_range(of).and("near the knee: cached or not")
             }
         }
     }

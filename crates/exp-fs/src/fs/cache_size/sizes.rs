@@ -101,7 +101,7 @@ pub(super) fn offer(
     });
     let cases: Vec<Case> = cases.collect();
     if !cases.is_empty() {
-        let series = offer.of(&CARD, &limit.name(), Order::Fixed);
+        let series = offer.series_named(&CARD, &limit.name(), Order::Fixed);
         (series.cases, series.settings) = (cases, settings(site, params, limit));
     }
 }
@@ -293,7 +293,7 @@ pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
         allowed_bytes: 0,
         time_ns: series.setting("time").unwrap_or(0) as f64,
         rate: rate(Facts::prior(site)).range.likely,
-        limit: Swept::of(&first.id).map_or(Limit::Memory, |case| case.limit),
+        limit: Swept::from_id(&first.id).map_or(Limit::Memory, |case| case.limit),
         limit_bytes: first.int("limit_bytes").unwrap_or(0),
     };
     let ns = budget.cost_ns(&sizes, series.cases.len() - sizes.len());

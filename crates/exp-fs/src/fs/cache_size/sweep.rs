@@ -238,9 +238,7 @@ fn place(series: &Series) -> Result<GroupPlace> {
 /// The group is named like the work directory: that name is in the journal.
 fn name(bench: &Bench) -> Result<String> {
     let order = bench.order();
-    let is_apart = order.apart().is_some();
-    let dir = order.dir.as_deref().and_then(|dir| dir.ancestors().nth(usize::from(is_apart)));
-    let name = dir.and_then(|dir| dir.file_name()?.to_str());
+    let name = order.dir.as_deref().and_then(|dir| dir.file_name()?.to_str());
     Ok(name.context("the work directory has no name")?.to_owned())
 }
 

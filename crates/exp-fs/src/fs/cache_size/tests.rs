@@ -78,7 +78,7 @@ fn standard_is_in_a_group_where_one_can_be_made_and_has_the_largest_size_elsewhe
     let expected =
         ["25", "50", "75", "90", "100", "110", "125", "bisect1", "bisect2", "bisect3", "bisect4"];
     assert_eq!(sizes(series), expected);
-    assert_eq!(Limit::of(series.cases[0].id.get("limit")), Some(Limit::Group(GROUP_BYTES)));
+    assert_eq!(Limit::from_value(series.cases[0].id.get("limit")), Some(Limit::Group(GROUP_BYTES)));
     assert_eq!(series.cases[6].int("bytes"), Some(GROUP_BYTES / 4 * 5));
     let below = EXPERIMENT.group_below(&site, series);
     assert_eq!(below.as_deref(), Some(Path::new("/sys/fs/cgroup/user")));

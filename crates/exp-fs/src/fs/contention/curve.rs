@@ -43,7 +43,7 @@ pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
 
 fn curves(values: &Known, metric: &str) -> BTreeMap<CaseId, Vec<(f64, f64)>> {
     let mut curves: BTreeMap<CaseId, Vec<(f64, f64)>> = BTreeMap::new();
-    for (id, value) in values.of(ID, metric) {
+    for (id, value) in values.figures(ID, metric) {
         if let Some(competitors) = id.int("competitors") {
             curves.entry(curve_of(id)).or_default().push((competitors as f64, value));
         }

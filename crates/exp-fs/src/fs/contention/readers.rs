@@ -8,6 +8,7 @@
 //! words that they share.
 
 mod reading;
+mod timed;
 
 use super::As;
 use super::round::{READS_LEAST, WARM_READS, WINDOW_MOST_NS};
@@ -18,7 +19,8 @@ use metal::io::Buffers;
 use metal::memory::SharedWords;
 use metal::place;
 use metal::process::{Child, Ending};
-use reading::{Places, Tally, Used, block};
+use reading::{Places, Tally, Used};
+use timed::block;
 use std::io;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread;

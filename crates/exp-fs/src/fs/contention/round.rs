@@ -59,7 +59,7 @@ pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
     let window_ns = series.setting("window").unwrap_or(0) as f64;
     let files: u64 = sizes(&series.cases).values().sum();
     cost(WORKER_NS + files as f64 * FILE_NS, series, |case| {
-        let Some(case) = Competing::of(&case.id) else { return 0.0 };
+        let Some(case) = Competing::from_id(&case.id) else { return 0.0 };
         let read_ns = law::latency(Facts::prior(site), case.readers()).range.likely;
         let reads_ns = (READS_LEAST as f64 * read_ns).min(WINDOW_MOST_NS);
         let making_ns = match case.readers {
@@ -218,7 +218,7 @@ fn busiest(shared: &Shared) -> Option<(usize, f64)> {
 /// Files of cases: size and how many.
 pub(super) fn sizes(cases: &[Case]) -> BTreeMap<u64, u64> {
     let mut sizes = BTreeMap::new();
-    for case in cases.iter().filter_map(|case| Competing::of(&case.id)) {
+    for case in cases.iter().filter_map(|case| Competing::from_id(&case.id)) {
         let count = sizes.entry(case.size).or_insert(0);
         *count = (*count).max(case.competitors + 1);
     }

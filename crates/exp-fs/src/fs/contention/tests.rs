@@ -125,7 +125,7 @@ fn readers_of_a_real_directory_have_every_figure_or_say_why_not() {
     let cases: BTreeSet<&CaseId> = samples.clone().map(|samples| &samples.case).collect();
     assert_eq!(cases.len(), 8);
     for id in cases {
-        let case = Competing::of(id).expect("ours");
+        let case = Competing::from_id(id).expect("ours");
         let of_case = samples.clone().filter(|samples| samples.case == *id);
         let told: BTreeSet<&str> = of_case.map(|samples| samples.metric.as_str()).collect();
         let mut expected = BTreeSet::from(["latency", "latency_all", "bandwidth", "cpu"]);
@@ -133,7 +133,7 @@ fn readers_of_a_real_directory_have_every_figure_or_say_why_not() {
             expected.insert("fairness");
         }
         assert_eq!(told, expected, "{id}");
-        let latency = rehearsed.of(id, "latency").expect("has it");
+        let latency = rehearsed.samples_of(id, "latency").expect("has it");
         let quantity = |name: &str| latency.quantities.get(name).copied().unwrap_or(f64::NAN);
         assert!(quantity("reads_least") > 0.0);
         // What all asked for is more than the measured reader's part.

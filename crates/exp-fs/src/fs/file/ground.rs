@@ -117,7 +117,7 @@ fn sentence(kind: Kind, fs: &str, disk: Option<&str>, is_virtual: bool) -> Strin
 /// where it is no device that answers for itself.
 pub(in crate::fs) fn ground_note(case: &Case) -> Option<String> {
     let text = |name| text_at(case, name);
-    let kind = <Kind as Field>::of(case.at.get("ground"))?;
+    let kind = <Kind as Field>::from_value(case.at.get("ground"))?;
     let is_virtual = text("device_kind").is_some();
     let is_plain = kind == Kind::Device && !is_virtual;
     let fs = text("file_system").unwrap_or("an unknown file system");

@@ -1,5 +1,7 @@
 //! Where the operations of a thread go: drawn before the window, so that nothing is drawn inside.
 
+mod timed;
+
 use anyhow::{Result, ensure};
 use laws::fs::io::{Mode, Work};
 
@@ -59,27 +61,6 @@ impl Places {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn next(&mut self) -> Option<u64> {
-        if self.left == 0 {
-            return None;
-        }
-        self.left -= 1;
-        if self.drawn.is_empty() {
-            let at = self.next;
-            self.next += self.block;
-            if self.next == self.end {
-                self.next = self.start;
-            }
-            return Some(at);
-        }
-        let at = self.drawn[self.next as usize];
-        self.next += 1;
-        if self.next as usize == self.drawn.len() {
-            self.next = 0;
-        }
-        Some(at)
-    }
 }
 
 /// Different numbers below `slots` in drawn order: all of them, or of very many as many as are

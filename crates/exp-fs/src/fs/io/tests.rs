@@ -19,7 +19,7 @@ fn offered(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Offer {
 
 fn works(offer: &Offer) -> Vec<Work> {
     let cases = offer.series.iter().flat_map(|series| &series.cases);
-    cases.map(|case| Work::of(&case.id).expect("an id of ours")).collect()
+    cases.map(|case| Work::from_id(&case.id).expect("an id of ours")).collect()
 }
 
 /// A figure of a case on a device.
@@ -295,10 +295,10 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
                 continue;
             }
             let samples = |metric| {
-                rehearsed.of(&case.id, metric).unwrap_or_else(|| panic!("{} {metric}", case.id))
+                rehearsed.samples_of(&case.id, metric).unwrap_or_else(|| panic!("{} {metric}", case.id))
             };
             let of = |metric| samples(metric).raw.samples()[0];
-            let work = Work::of(&case.id).expect("ours");
+            let work = Work::from_id(&case.id).expect("ours");
             assert!(of("latency") > 0.0 && of("cpu") > 0.0, "{}", case.id);
             let [per_second, bytes] = window::names(case);
             let ratio = of(bytes) / (of(per_second) * work.block as f64);

@@ -62,7 +62,7 @@ fn the_beginning_of_a_larger_file_is_measured_as_a_file() {
     assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
     for size in [33 << 20, 34 << 20] {
         let id = case(Pattern::Random, Mode::Cached, size);
-        let samples = rehearsed.of(&id, "latency_per_block").expect("measured");
+        let samples = rehearsed.samples_of(&id, "latency_per_block").expect("measured");
         assert_eq!(samples.quantities["span_bytes"], f64::from(32 << 20));
     }
 }
@@ -76,7 +76,7 @@ fn what_was_read_ahead_in_vain_makes_up_for_nothing() {
     let set = [("mode", "cold"), ("size", "32MiB"), ("pattern", "sequential")];
     let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
     let id = case(Pattern::Sequential, Mode::Cold, 32 << 20);
-    let samples = rehearsed.of(&id, "latency_per_block").expect("measured");
+    let samples = rehearsed.samples_of(&id, "latency_per_block").expect("measured");
     let of = |name: &str| samples.quantities[name];
     // Few blocks are asked for in a rehearsal, and a window comes: it is not taken for others'
     // blocks.
@@ -124,7 +124,7 @@ fn every_mode_is_measured_here_or_says_why_not() {
                 }
                 let all = ["latency_per_block", "latency", "burst_iops", "burst", "cpu"];
                 let [ns, latency, iops, bandwidth, cpu] =
-                    all.map(|metric| rehearsed.of(&id, metric).expect("measured").raw.samples());
+                    all.map(|metric| rehearsed.samples_of(&id, metric).expect("measured").raw.samples());
                 assert!(!ns.is_empty() && !latency.is_empty() && !cpu.is_empty(), "{id}");
                 assert_eq!((iops.len(), bandwidth.len()), (ns.len(), ns.len()), "{id}");
                 for ((ns, iops), bandwidth) in ns.iter().zip(&iops).zip(&bandwidth) {
@@ -132,7 +132,7 @@ fn every_mode_is_measured_here_or_says_why_not() {
                     assert!((ns * iops / 1e9 - 1.0).abs() < 1e-3);
                     assert!((bandwidth / iops / BLOCK_BYTES as f64 - 1.0).abs() < 1e-3);
                 }
-                let first = rehearsed.of(&id, "latency_per_block").expect("measured");
+                let first = rehearsed.samples_of(&id, "latency_per_block").expect("measured");
                 assert!(first.quantities["passes"] >= 1.0);
                 if mode != Mode::Cached && plain {
                     assert_eq!(first.quantities["cache_share"], 0.0, "{id}");

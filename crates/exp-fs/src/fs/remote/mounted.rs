@@ -5,6 +5,8 @@
 //! What was named may be a link to elsewhere, and a server's parts may be mounted where they are
 //! first looked into: the kernel's number of the mount says, the path does not.
 
+mod timed;
+
 use super::passes::drive;
 use super::target::server_of;
 use super::{Look, SHARE_UNTOLD};
@@ -53,15 +55,6 @@ impl File {
             }
             _ => self.opened.make_cold(0, 0),
         }
-    }
-
-    /// Fills a block from an offset.
-    #[inline]
-    pub(super) fn read(&mut self, block: &mut [u8], offset: u64) -> Result<()> {
-        let read = self.opened.file.read_at(block, offset);
-        let read = read.with_context(|| format!("reading at {offset}"))?;
-        ensure!(read == block.len(), "a read at {offset} returned {read} bytes");
-        Ok(())
     }
 
     /// Demands that a block holds what was written there.

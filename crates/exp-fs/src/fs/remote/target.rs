@@ -132,7 +132,7 @@ pub(super) fn way(case: &Case) -> Way<'_> {
     Way {
         client,
         file_system,
-        link: Link::of(case.at.get("link")).unwrap_or(Link::Unknown),
+        link: Link::from_value(case.at.get("link")).unwrap_or(Link::Unknown),
         server: text("server").and_then(|server| server.parse().ok()),
         interface: text("interface"),
         bits_per_second: case.int("link_bits_per_second"),

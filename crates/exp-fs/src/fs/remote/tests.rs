@@ -189,7 +189,7 @@ fn files_are_made_cold_read_and_checked() {
         assert_eq!(of(metric), 8, "{metric}");
     }
     let value = |metric: &str, case: &CaseId| {
-        rehearsed.of(case, metric).expect("each case has it").raw.samples()[0]
+        rehearsed.samples_of(case, metric).expect("each case has it").raw.samples()[0]
     };
     for one in rehearsed.samples.iter().filter(|one| one.metric == "cpu") {
         let of = |metric| value(metric, &one.case);

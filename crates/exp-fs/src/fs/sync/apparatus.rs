@@ -397,7 +397,7 @@ fn power(
         return None;
     }
     let text = |name| text_at(case, name);
-    let medium = Medium::of(case.at.get("medium"));
+    let medium = Medium::from_value(case.at.get("medium"));
     let least_ns = case.int("medium_least_ns").map(|ns| ns as f64);
     if let Some(least_ns) = least_ns.filter(|least_ns| median_ns < *least_ns) {
         return Some(format!(

@@ -108,7 +108,7 @@ fn all_of_it_runs_on_files_of_its_own_and_leaves_none() {
     let of = |write: &str, call: &str, metric: &str| -> &Samples {
         let block = if write == "none" { "" } else { ",block=4096" };
         let id = case(&format!("write={write},call={call}{block}"));
-        rehearsed.of(&id, metric).unwrap_or_else(|| panic!("{id} {metric}"))
+        rehearsed.samples_of(&id, metric).unwrap_or_else(|| panic!("{id} {metric}"))
     };
     for (write, call) in [("none", "fsync"), ("append", "fdatasync"), ("create", "fsync")] {
         let whole = of(write, call, "latency").raw.samples();

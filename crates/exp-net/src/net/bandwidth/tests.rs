@@ -20,7 +20,7 @@ fn windows(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Vec<(String, bo
     let offer = offered(&EXPERIMENT, site, preset, set);
     let cases = offer.series.into_iter().flat_map(|series| series.cases);
     let of = |case: Case| {
-        let of = Bytes::of(&case.id).filter(|of| of.transfer == Transfer::Steady)?;
+        let of = Bytes::from_id(&case.id).filter(|of| of.transfer == Transfer::Steady)?;
         let run_ns = run_ns(&of, &case, case_ns(preset));
         Some((case.id.to_string(), is_rate(&of, &case), run_ns))
     };
@@ -100,7 +100,7 @@ fn no_more_is_sent_or_delivered_or_dropped_than_the_kernel_knows_of() {
     }
     assert!(ours[0] > 0.0 && ours[1] > 0.0);
     for loss in losses() {
-        let value = |metric: &str| all.of(&loss.case, metric).expect("recorded").raw.samples()[0];
+        let value = |metric: &str| all.samples_of(&loss.case, metric).expect("recorded").raw.samples()[0];
         // Loopback itself loses nothing.
         assert!(value("loss_path").abs() < 0.02, "{}", loss.case);
     }

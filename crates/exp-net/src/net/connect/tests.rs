@@ -72,7 +72,7 @@ fn both_ends_measure_all_that_is_predicted() {
     let values = rehearsed.samples.iter().flat_map(|samples| samples.raw.samples());
     assert!(values.into_iter().all(|value| value > 0.0));
     for id in ids {
-        let of = |metric: &str| rehearsed.of(&id, metric).unwrap().raw.samples();
+        let of = |metric: &str| rehearsed.samples_of(&id, metric).unwrap().raw.samples();
         // Half of the connections are closed, of the others the FIN is waited for.
         assert_eq!(of("connect").len(), 12, "{id}");
         assert_eq!(of("accepted").len(), 12, "{id}");
@@ -81,7 +81,7 @@ fn both_ends_measure_all_that_is_predicted() {
         }
         let pairs = of("connect").into_iter().zip(of("socket_connect"));
         assert!(pairs.into_iter().all(|(part, whole)| part < whole), "{id}");
-        let connect = rehearsed.of(&id, "connect").unwrap();
+        let connect = rehearsed.samples_of(&id, "connect").unwrap();
         assert_eq!(connect.quantities["late_share"], 0.0);
         if id.text("ends") == Some("one_thread") {
             let pairs = of("connect").into_iter().zip(of("accepted"));
@@ -100,8 +100,8 @@ fn a_full_queue_drops_the_syn_and_a_refusal_is_an_answer() {
     let ids = complete(&EXPERIMENT, &rehearsed);
     assert_eq!(ids.len(), 2);
     for id in ids {
-        let connect = rehearsed.of(&id, "connect").unwrap();
-        let late = rehearsed.of(&id, "connect_late");
+        let connect = rehearsed.samples_of(&id, "connect").unwrap();
+        let late = rehearsed.samples_of(&id, "connect_late");
         match id.text("listener") {
             Some("full") => {
                 let late = late.unwrap().raw.samples();

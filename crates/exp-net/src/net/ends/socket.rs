@@ -7,7 +7,7 @@ use bench::measure::FarEnd;
 use bench::prelude::*;
 use laws::net::Protocol;
 use metal::deadline::Deadline;
-use metal::socket::{incoming_cpu, send};
+use metal::socket::incoming_cpu;
 use metal::wait::readable;
 use record::order::InOrder;
 use serde::Serialize;
@@ -105,23 +105,6 @@ impl Door {
 /// A call was interrupted, or there is nothing for it now.
 pub fn is_again(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-}
-
-/// Sends a whole message; an error that `passes` ends nothing.
-#[inline]
-pub fn send_whole(
-    socket: &impl AsFd,
-    mut rest: &[u8],
-    passes: impl Fn(ErrorKind) -> bool,
-) -> io::Result<()> {
-    while !rest.is_empty() {
-        match send(socket.as_fd(), rest) {
-            Ok(bytes) => rest = &rest[bytes..],
-            Err(error) if passes(error.kind()) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// A message of changing data without zeros.

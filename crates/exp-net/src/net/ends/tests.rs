@@ -121,7 +121,7 @@ pub fn complete(experiment: &dyn AnyExperiment, rehearsed: &Rehearsed) -> Vec<Ca
         for metric in metrics.filter(|metric| !metric.derived && !experiment.may_lack(metric)) {
             let prior = experiment.unscaled(&site, None, &case, metric);
             let is_told = prior.is_some_and(|prior| prior.range.is_some());
-            let found = rehearsed.of(id, &metric.name);
+            let found = rehearsed.samples_of(id, &metric.name);
             assert_eq!(found.is_some(), is_told, "{id} {}", metric.name);
         }
     }

@@ -1,6 +1,5 @@
 use super::EXPERIMENT;
 use crate::net::ends::tests::{complete, rehearse_both};
-use bench::experiment::fixtures::joined::joined;
 use bench::experiment::fixtures::{predicted, recorded};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::key::{CaseId, Key};
@@ -22,11 +21,6 @@ fn the_traffic_has_cpus_of_its_own_where_there_are_any() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 4);
-    let mut there = joined("", "");
-    if let Some(peer) = &mut there.peer {
-        peer.cpus = vec![4, 5];
-    }
-    assert_eq!(placed(&there)[3], 5);
 }
 
 #[test]

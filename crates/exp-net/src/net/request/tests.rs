@@ -52,10 +52,10 @@ fn a_rehearsal_has_every_figure_by_both_protocols() {
     assert_eq!(cases.len(), 6);
     for case in cases {
         for metric in ["cpu_near", "cpu_far"] {
-            let at = &rehearsed.of(&case, metric).unwrap().at;
+            let at = &rehearsed.samples_of(&case, metric).unwrap().at;
             assert!(at.contains_key("softirq_cpu"), "{at:?}");
         }
-        let rate = rehearsed.of(&case, "rate").unwrap();
+        let rate = rehearsed.samples_of(&case, "rate").unwrap();
         assert!(
             quantity(rate, "served") >= quantity(rate, "requests") - quantity(rate, "no_reply")
         );
@@ -94,10 +94,10 @@ fn requests_that_come_too_late_are_in_the_distribution_without_a_value() {
     // none.
     let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, &set);
     for samples in rehearsed.samples.iter().filter(|of| of.metric == "response") {
-        let limit = rehearsed.of(&samples.case, "rate").unwrap();
+        let limit = rehearsed.samples_of(&samples.case, "rate").unwrap();
         let limit = quantity(limit, "timeout_ns");
         assert!(samples.raw.samples().iter().all(|ns| *ns < limit));
-        let lost = rehearsed.of(&samples.case, "lost").unwrap().raw.samples()[0];
+        let lost = rehearsed.samples_of(&samples.case, "lost").unwrap().raw.samples()[0];
         let censored = samples.quantities.get("censored").copied().unwrap_or(0.0);
         assert_eq!(lost, censored / 200.0);
         if limit < 10e6 {

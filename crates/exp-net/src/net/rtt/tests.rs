@@ -66,11 +66,11 @@ fn rehearse(set: &[(&str, &str)], least: usize) {
     let cases = complete(&EXPERIMENT, &rehearsed);
     assert!(cases.len() >= least, "{} of {least}", cases.len());
     for id in cases {
-        let trips = rehearsed.of(&id, "round_trip").unwrap();
+        let trips = rehearsed.samples_of(&id, "round_trip").unwrap();
         let values = trips.raw.samples();
         assert!(!values.is_empty() && values.iter().all(|ns| *ns > 0.0), "{id}");
-        assert!(rehearsed.of(&id, "cpu_near").unwrap().raw.samples()[0] > 0.0, "{id}");
-        let of = Exchange::of(&id).unwrap();
+        assert!(rehearsed.samples_of(&id, "cpu_near").unwrap().raw.samples()[0] > 0.0, "{id}");
+        let of = Exchange::from_id(&id).unwrap();
         let has_cpu = trips.at.contains_key("near_softirq_cpu");
         assert_eq!(has_cpu, of.protocol != Protocol::Unix, "{id}: {:?}", trips.at);
         let named = |name: &str| trips.quantities.get(name).copied();

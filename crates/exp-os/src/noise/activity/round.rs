@@ -29,13 +29,13 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) fn of(series: &Series, rehearsal: bool) -> Settings {
+    pub(super) fn from_series(series: &Series, rehearsal: bool) -> Settings {
         let duration_ns = series.setting("duration").unwrap_or(REHEARSAL_NS);
         let duration_ns = if rehearsal { duration_ns.min(REHEARSAL_NS) } else { duration_ns };
         Settings {
             duration_ns: duration_ns as f64,
             samples: series.setting("samples").unwrap_or(10) as usize,
-            at_most: Level::of(series.settings.get("attribution")).unwrap_or(Level::Tracepoints),
+            at_most: Level::from_value(series.settings.get("attribution")).unwrap_or(Level::Tracepoints),
         }
     }
 }
@@ -48,9 +48,9 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
     let ((threshold, plain, traced), apart) = on(cpu, bench, || {
         let threshold = trace::threshold(clock, rehearsal)?;
         let mut tracer = Tracer::with_room(trace::ROOM).context("room for gaps")?;
-        let plain = look.at(&mut tracer, &threshold, Level::Counters);
+        let plain = look.observe(&mut tracer, &threshold, Level::Counters);
         let traced = (settings.at_most > Level::Counters)
-            .then(|| look.at(&mut tracer, &threshold, settings.at_most));
+            .then(|| look.observe(&mut tracer, &threshold, settings.at_most));
         Ok((threshold, plain, traced))
     })?;
     bench.declare(Declared::Cpus(&[cpu]));
@@ -117,7 +117,7 @@ pub(super) fn machine_of(case: &Case) -> Virtualisation {
 struct Windows {
     threshold: Threshold,
     plain: Seen,
-    /// In which events were recorded too, where they could be.
+    /// The window in which events were recorded too, where they could be.
     traced: Option<Seen>,
     /// The list of tickless CPUs.
     nohz_full: Option<String>,
@@ -133,7 +133,7 @@ impl Windows {
 
     /// What the sources of the tick say.
     fn ticking(&self, round: u32) -> Option<String> {
-        ticking::told(&self.plain, self.nohz_full.as_deref(), round)
+        ticking::verdict(&self.plain, self.nohz_full.as_deref(), round)
     }
 }
 
@@ -245,8 +245,8 @@ impl Book<'_> {
         if plain.tick.is_none() {
             samples.notes.extend(windows.ticking(round));
         }
-        samples.notes.extend(shares::told(best, round));
-        samples.notes.push(traces::told(plain, windows.traced.as_ref()).to_owned());
+        samples.notes.extend(shares::causes(best, round));
+        samples.notes.push(traces::legend(plain, windows.traced.as_ref()).to_owned());
         samples.notes.extend(warnings(plain, best));
         Ok(())
     }

@@ -69,7 +69,7 @@ fn by_count(attributed: &Attributed, name: String) -> String {
 }
 
 /// The causes in words, in the first round.
-pub(super) fn told(seen: &Seen, round: u32) -> Option<String> {
+pub(super) fn causes(seen: &Seen, round: u32) -> Option<String> {
     let rows = rows(seen);
     let texts = rows
         .iter()

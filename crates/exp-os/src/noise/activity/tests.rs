@@ -30,15 +30,15 @@ fn settings_are_what_was_asked_for() {
     let of =
         |preset, set: &[(&str, &str)]| offered(&EXPERIMENT, &site, preset, set).series.remove(0);
     let chosen = of(Preset::Quick, &set);
-    let settings = Settings::of(&chosen, false);
+    let settings = Settings::from_series(&chosen, false);
     assert_eq!(settings.at_most, Level::Switches);
     assert_eq!((settings.duration_ns, settings.samples), (2e9, 7));
-    let tiny = Settings::of(&chosen, true);
+    let tiny = Settings::from_series(&chosen, true);
     assert!(tiny.duration_ns < 1e8);
     for (preset, level) in
         [(Preset::Quick, Level::Counters), (Preset::Standard, Level::Tracepoints)]
     {
-        assert_eq!(Settings::of(&of(preset, &[]), false).at_most, level);
+        assert_eq!(Settings::from_series(&of(preset, &[]), false).at_most, level);
     }
 }
 

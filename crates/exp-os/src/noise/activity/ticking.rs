@@ -66,7 +66,7 @@ pub(super) fn quantities(seen: &Seen) -> Vec<(&'static str, Option<f64>)> {
 
 /// All of it in the first round; in others what does not agree, without figures. `nohz_full` is the
 /// list of tickless CPUs.
-pub(super) fn told(seen: &Seen, nohz_full: Option<&str>, round: u32) -> Option<String> {
+pub(super) fn verdict(seen: &Seen, nohz_full: Option<&str>, round: u32) -> Option<String> {
     let told = |(words, figures): (&str, String)| match figures.is_empty() || round > 1 {
         true => words.to_owned(),
         false => format!("{words} ({figures})"),
@@ -190,8 +190,8 @@ mod tests {
             let found = disagreement(&seen, None);
             let words: Vec<&str> = found.iter().map(|(words, _)| *words).collect();
             assert_eq!(words, kinds);
-            assert!(told(&seen, None, 1).is_some());
-            assert_eq!(told(&seen, None, 2), (!kinds.is_empty()).then(|| kinds.join("; ")));
+            assert!(verdict(&seen, None, 1).is_some());
+            assert_eq!(verdict(&seen, None, 2), (!kinds.is_empty()).then(|| kinds.join("; ")));
         }
     }
 

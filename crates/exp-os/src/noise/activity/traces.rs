@@ -39,7 +39,7 @@ fn shown<'seen>(plain: &'seen Seen, traced: Option<&'seen Seen>) -> &'seen Seen 
 }
 
 /// What a reader must know of the picture and the table.
-pub(super) fn told(plain: &Seen, traced: Option<&Seen>) -> &'static str {
+pub(super) fn legend(plain: &Seen, traced: Option<&Seen>) -> &'static str {
     if std::ptr::eq(shown(plain, traced), plain) {
         "plot and table show the window without recording; its causes are matched by their \
              counts"

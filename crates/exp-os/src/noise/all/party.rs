@@ -32,7 +32,7 @@ pub(super) struct Seen {
 
 #[derive(Debug)]
 pub(super) struct Party {
-    /// By CPU, in the order asked for: its thread's result, or why the thread is missing.
+    /// The result of each CPU's thread, in the order asked for, or why the thread is missing.
     pub(super) members: Vec<(usize, Result<Seen>)>,
     pub(super) evidence: Evidence,
 }

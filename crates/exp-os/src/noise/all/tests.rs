@@ -6,7 +6,7 @@ use bench::experiment::fixtures::recorded;
 use bench::prelude::*;
 use session::fixtures::{offered, skipped, smoke};
 
-fn of(cpu: impl Into<Value>) -> CaseId {
+fn case_of(cpu: impl Into<Value>) -> CaseId {
     CaseId::new().with("cpu", cpu)
 }
 
@@ -35,7 +35,7 @@ fn a_cpu_that_is_not_there_is_skipped_with_its_reason() {
 fn a_rehearsal_writes_every_case() {
     let samples = smoke(&EXPERIMENT);
     let lost: Vec<_> = samples.iter().filter(|one| one.metric == "lost").collect();
-    assert!(lost.iter().any(|one| one.case == of("all")));
+    assert!(lost.iter().any(|one| one.case == case_of("all")));
     for one in lost {
         assert!(!one.notes.is_empty());
     }

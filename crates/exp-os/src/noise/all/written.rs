@@ -31,7 +31,7 @@ struct Loss<'party> {
     lost: f64,
     rate_hz: f64,
     longest_ns: f64,
-    /// By cause that the evidence can name, as a share of the traced time.
+    /// The share of the traced time by each cause that the evidence can name.
     by_cause: ByCause,
     /// Something is unattributed for want of evidence only.
     is_untold: bool,
@@ -43,7 +43,7 @@ pub(super) fn write(series: &Series, party: &Party, bench: &mut Bench) {
     let losses: Vec<Loss<'_>> = party
         .members
         .iter()
-        .filter_map(|(cpu, seen)| Some(Loss::of(*cpu, seen.as_ref().ok()?, &party.evidence, clock)))
+        .filter_map(|(cpu, seen)| Some(Loss::from_evidence(*cpu, seen.as_ref().ok()?, &party.evidence, clock)))
         .collect();
     // They are what is measured here.
     bench.declare(Declared::Switches(party.evidence.involuntary()));
@@ -176,7 +176,7 @@ fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Ben
 }
 
 impl<'party> Loss<'party> {
-    fn of(cpu: usize, seen: &'party Seen, evidence: &Evidence, clock: Clock) -> Self {
+    fn from_evidence(cpu: usize, seen: &'party Seen, evidence: &Evidence, clock: Clock) -> Self {
         let gaps = &seen.traced.gaps;
         let (starts_ns, lengths_ns) = (seen.traced.starts_ns(clock), seen.traced.lengths_ns(clock));
         let nominal_ns = getres_ns(KernelClock::MONOTONIC_COARSE) as f64;
@@ -316,7 +316,7 @@ mod tests {
         let clock = Clock::Counter { tick_ns: 1.0 };
         for held in [200, 40] {
             let seen = seen(held);
-            let loss = Loss::of(3, &seen, &evidence(), clock);
+            let loss = Loss::from_evidence(3, &seen, &evidence(), clock);
             let sum: f64 = loss.by_cause.values().sum();
             assert!((sum - loss.seen.traced.lost()).abs() < 1e-12, "{sum}");
             let of = |cause: Cause| loss.by_cause.get(&cause).copied();

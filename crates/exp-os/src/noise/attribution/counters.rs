@@ -13,7 +13,7 @@ pub(super) struct Reading {
     interrupts: Lines,
     softirqs: Lines,
     general: Snapshot,
-    /// Of the thread that traces on each CPU: its involuntary switches and its run delay in ns.
+    /// The involuntary switches and the run delay in ns of the thread that traces on each CPU.
     threads: BTreeMap<usize, [Option<u64>; 2]>,
 }
 

@@ -136,7 +136,6 @@ impl<'a> Matching<'a> {
         self.take(gaps, &counted, (Cause::Thread, "another thread"));
     }
 
-    /// Step 3.
     pub(super) fn timer(&mut self) {
         let mut open = self.longest(|gap| self.is_open(gap) && self.on_tick[gap]);
         let Some(&median) = open.get(open.len() / 2) else {

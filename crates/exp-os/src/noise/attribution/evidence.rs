@@ -26,7 +26,6 @@ pub struct Evidence {
     pub counted_ns: f64,
     /// Whether this is a virtual machine, if known.
     pub is_guest: Option<bool>,
-    /// By CPU.
     pub cpus: BTreeMap<usize, OfCpu>,
     /// Throttling of the control groups of this process; `None` if none reports it.
     pub throttling: Option<Throttling>,
@@ -58,7 +57,6 @@ pub struct RowCount {
     pub name: String,
     /// It is the timer's.
     pub is_timer: bool,
-    /// How often.
     pub count: u64,
 }
 
@@ -74,7 +72,7 @@ pub struct Throttling {
 /// The share of each cause in the time of the gaps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shares {
-    /// By cause; together 1, or nothing where there is no gap.
+    /// The shares by cause: together 1, or empty where there is no gap.
     pub by_cause: BTreeMap<Cause, f64>,
     /// What of it lies in no event though its gap's cause is known by events: of causes by time,
     /// the share that is only likely theirs.

@@ -23,9 +23,7 @@ pub(super) type Names = BTreeMap<u32, Named>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
-    /// Its process.
     pub pid: u32,
-    /// See [`PlumbThread::name`].
     pub name: String,
 }
 

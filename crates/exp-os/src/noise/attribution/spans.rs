@@ -45,7 +45,6 @@ pub(super) enum What {
         is_runnable: bool,
         /// The thread that gets it; 0 is the idle thread.
         to: u32,
-        /// Its name.
         name: Arc<str>,
     },
 }
@@ -119,7 +118,7 @@ pub(super) fn spans(events: &[Event], me: u32, names: &Names, until: u64) -> Vec
 /// A CPU's spans, and when its events are not complete.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
-    /// In the order of time, none inside another.
+    /// The spans in the order of time, none inside another.
     pub spans: Vec<Span>,
     /// From when on events may be missing, in ticks, because the ring was full.
     pub whole_until: Option<u64>,

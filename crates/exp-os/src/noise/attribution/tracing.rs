@@ -64,7 +64,7 @@ fn vector(cause: Cause, who: &str) -> Option<What> {
 pub(super) struct Catalogue(BTreeMap<u64, (Tracepoint, Meaning)>);
 
 impl Catalogue {
-    /// Those of the tracefs at `tracefs`.
+    /// The tracepoints of the tracefs at `tracefs`.
     fn read(root: &Root, tracefs: &str) -> Result<Catalogue> {
         let has_nmi = has_non_maskable(root);
         let points = POINTS.iter().filter(|(name, _)| *name != NON_MASKABLE || has_nmi);
@@ -80,7 +80,7 @@ impl Catalogue {
         Ok(found)
     }
 
-    fn of(&self, record: &[u8]) -> Option<&(Tracepoint, Meaning)> {
+    fn point_of(&self, record: &[u8]) -> Option<&(Tracepoint, Meaning)> {
         self.0.get(&Tracepoint::id_of(record)?)
     }
 
@@ -89,7 +89,7 @@ impl Catalogue {
         // The kernel writes the numbers of its outermost namespace; a sample's own number is that
         // of this process's. Every switch names the thread that is left both ways.
         let pairs = records.iter().filter_map(|(_, tid, bytes)| {
-            let (point, _) = self.of(bytes).filter(|(point, _)| point.name == SWITCH)?;
+            let (point, _) = self.point_of(bytes).filter(|(point, _)| point.name == SWITCH)?;
             let outer = point.number(bytes, "prev_pid")?;
             i32::try_from(*tid).is_ok_and(|tid| tid > 0).then_some(())?;
             Some((u32::try_from(outer).ok()?, *tid))
@@ -97,7 +97,7 @@ impl Catalogue {
         let numbers: Numbers = pairs.gather();
         let mut events = Vec::with_capacity(records.len());
         for (at, _, bytes) in records {
-            let Some((point, meaning)) = self.of(bytes) else {
+            let Some((point, meaning)) = self.point_of(bytes) else {
                 continue;
             };
             if point.name == NON_MASKABLE {
@@ -160,14 +160,14 @@ fn switch(point: &Tracepoint, bytes: &[u8], numbers: &Numbers) -> Option<What> {
 /// A tracefs that can be read: where, and the mount that must live as long.
 #[derive(Debug)]
 struct Tracefs {
-    at: String,
+    path: String,
     _mount: Option<Detached>,
 }
 
 impl Tracefs {
     fn find(root: &Root) -> Result<Tracefs> {
         if let Some(at) = mounted(root) {
-            return Ok(Tracefs { at, _mount: None });
+            return Ok(Tracefs { path: at, _mount: None });
         }
         let mount = Detached::new(c"tracefs").context(
             "no readable tracefs is mounted, and this process may not mount a private one; run as \
@@ -176,7 +176,7 @@ impl Tracefs {
         let path = mount.path();
         let at = path.strip_prefix(Path::new("/")).unwrap_or(&path);
         let at = at.to_str().context("a descriptor's path is text")?;
-        Ok(Tracefs { at: at.to_owned(), _mount: Some(mount) })
+        Ok(Tracefs { path: at.to_owned(), _mount: Some(mount) })
     }
 }
 
@@ -220,7 +220,7 @@ impl Events {
             return Ok(Events { ring, catalogue: None });
         }
         let tracefs = Tracefs::find(root)?;
-        let catalogue = Catalogue::read(root, &tracefs.at)?;
+        let catalogue = Catalogue::read(root, &tracefs.path)?;
         let ids: Vec<u64> = catalogue.0.keys().copied().collect();
         let ring = Ring::of_cpu(cpu, &ids, RING_BYTES).map_err(|error| {
             let context = if error.raw_os_error() == Some(EMFILE) {

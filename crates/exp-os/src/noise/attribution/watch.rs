@@ -11,7 +11,6 @@ use host::{Outside, Root};
 /// One step of the ladder, and whether it is available here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rung {
-    /// The step.
     pub level: Level,
     /// `None` if it is available, otherwise why not and what would help.
     pub why_not: Option<String>,

@@ -7,14 +7,14 @@ fn clock() -> Clock {
     Clock::Counter { tick_ns: 0.5 }
 }
 
-fn at(ticks: u64) -> Threshold {
+fn threshold_of(ticks: u64) -> Threshold {
     Threshold { ticks, ns: clock().ns(ticks), read_to_read_ns: 10.0, because: String::new() }
 }
 
 #[test]
 fn a_window_is_one_segment_and_its_gaps_lie_inside() {
     let mut tracer = Tracer::with_room(ROOM).unwrap();
-    let threshold = at(1000);
+    let threshold = threshold_of(1000);
     let before = metal::clock::ticks_fenced();
     let traced = window(&mut tracer, &threshold, clock(), 2e6);
     assert_eq!(traced.segments.len(), 1, "few gaps fit");
@@ -36,7 +36,7 @@ fn a_window_is_one_segment_and_its_gaps_lie_inside() {
     assert_eq!(traced.longest_ticks, longest.unwrap_or(0));
 }
 
-/// With a threshold of nothing every turn is a gap; those that follow each other are one.
+/// With a threshold of 0 every turn is a gap, and gaps that follow each other are one.
 #[test]
 fn a_flood_of_gaps_is_counted_whole_in_bounded_memory() {
     let mut tracer = Tracer::with_room(8).unwrap();
@@ -46,7 +46,7 @@ fn a_flood_of_gaps_is_counted_whole_in_bounded_memory() {
             tracer.begin();
             let end = tracer.first() + 2_000_000;
             let kept = Kept { from_tick: tracer.first(), gaps: 20, segments: 5 };
-            trace(&mut tracer, &at(0), clock(), end, kept)
+            trace(&mut tracer, &threshold_of(0), clock(), end, kept)
         })
         .find(|traced| traced.count > 100)
         .expect("the loop runs in some window");
@@ -102,8 +102,13 @@ fn what_lies_before_a_shared_window_is_cut_off() {
     let start = tracer.first() + 500_000;
     // Away from before the start until after it, as a thread that was kept from its CPU.
     while metal::clock::ticks_fenced() < start + 300_000 {}
-    let traced =
-        window_between(&mut tracer, &at(100_000), clock(), (start, start + 900_000), GAPS_MAX);
+    let traced = window_between(
+        &mut tracer,
+        &threshold_of(100_000),
+        clock(),
+        (start, start + 900_000),
+        GAPS_MAX,
+    );
     let (first, last) = traced.segments[0];
     assert_eq!(first, start);
     assert!(last >= start + 900_000);
@@ -116,7 +121,8 @@ fn what_lies_before_a_shared_window_is_cut_off() {
     tracer.begin();
     let start = tracer.first() + 1000;
     while metal::clock::ticks_fenced() < start + 10_000 {}
-    let late = window_between(&mut tracer, &at(5000), clock(), (start, start + 5000), GAPS_MAX);
+    let late =
+        window_between(&mut tracer, &threshold_of(5000), clock(), (start, start + 5000), GAPS_MAX);
     // Others may come in the turns of the last call.
     assert_eq!(late.gaps[0].start, start);
     assert!(late.gaps[0].ticks() > 9000 && late.count < 100);

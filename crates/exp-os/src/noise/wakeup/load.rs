@@ -70,7 +70,6 @@ pub(super) fn count(loads: impl Iterator<Item = Vec<usize>>) -> usize {
 
 struct Load {
     board: Board,
-    /// Killed when dropped.
     _children: Vec<Child>,
     cpus: Vec<usize>,
     /// Steps of each when it was started.
@@ -140,7 +139,7 @@ fn spin(cpu: usize, board: &Board, number: usize) -> i32 {
         }
         board.set(number, SPINS, 1);
         black_box(chain_rotate(black_box(STEP)));
-        board.of(number, STEPS).fetch_add(1, Ordering::AcqRel);
+        board.word(number, STEPS).fetch_add(1, Ordering::AcqRel);
     }
 }
 

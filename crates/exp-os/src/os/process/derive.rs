@@ -18,7 +18,7 @@ case! {
 }
 
 impl Slope {
-    fn of(case: &Creation) -> Slope {
+    fn from_case(case: &Creation) -> Slope {
         let Creation { call, pages, .. } = *case;
         Slope { call, pages }
     }
@@ -28,7 +28,7 @@ impl Slope {
 fn by_slope<T>(cases: impl Iterator<Item = (Creation, T)>) -> Vec<(Slope, Vec<T>)> {
     let mut all: Vec<(Slope, Vec<T>)> = Vec::new();
     for (case, of) in cases {
-        let slope = Slope::of(&case);
+        let slope = Slope::from_case(&case);
         match all.iter_mut().find(|(is, _)| *is == slope) {
             Some((_, ofs)) => ofs.push(of),
             None => all.push((slope, vec![of])),
@@ -41,7 +41,7 @@ fn by_slope<T>(cases: impl Iterator<Item = (Creation, T)>) -> Vec<(Slope, Vec<T>
 /// A slope for every call and pages of two sizes or more, and the ratio.
 pub(super) fn derivable(series: &[Series]) -> Vec<CaseId> {
     let cases = series.iter().flat_map(|series| &series.cases);
-    let cases: Vec<Creation> = cases.filter_map(|case| Creation::of(&case.id)).collect();
+    let cases: Vec<Creation> = cases.filter_map(|case| Creation::from_id(&case.id)).collect();
     let slopes = by_slope(cases.iter().map(|case| (case.clone(), ()))).into_iter();
     let slopes = slopes.filter(|(_, sizes)| sizes.len() > 1).map(|(slope, _)| slope.id());
     let forks = cases.iter().filter(|case| is_plain_fork(case));
@@ -55,8 +55,8 @@ fn is_plain_fork(case: &Creation) -> bool {
 
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
     let figures = |metric| {
-        let all = values.of(CARD.id, metric);
-        all.filter_map(|(id, ns)| Some((Creation::of(id)?, ns)))
+        let all = values.figures(CARD.id, metric);
+        all.filter_map(|(id, ns)| Some((Creation::from_id(id)?, ns)))
     };
     let mut derived = Vec::new();
     for (name, of) in SLOPES {

@@ -28,7 +28,7 @@ pub(super) struct Grid {
 
 impl Grid {
     /// From starts, ascending, in ns; `None` where nothing comes with that period.
-    pub(super) fn of(switches_ns: &[f64], gaps_ns: &[f64], period_ns: f64) -> Option<Grid> {
+    pub(super) fn from_starts(switches_ns: &[f64], gaps_ns: &[f64], period_ns: f64) -> Option<Grid> {
         let both = [switches_ns, gaps_ns];
         let found = both.into_iter().filter_map(|starts| phase::tick(starts, &[period_ns]));
         let mut all: Vec<(f64, f64)> = found.map(|tick| (tick.period_ns, tick.phase_ns)).collect();
@@ -49,7 +49,7 @@ impl Grid {
         Some(Grid { of_others: others.map(|grid| grid.count(gaps_ns)).max().unwrap_or(0), ..best })
     }
 
-    pub(super) fn told(&self) -> Option<String> {
+    pub(super) fn note(&self) -> Option<String> {
         (self.of_others > 0).then(|| {
             format!(
                 "in the first round {} gaps had the tick's period but not its phase at the \
@@ -143,7 +143,7 @@ mod tests {
             starts.retain(|at| !(44e6..96e6).contains(at));
             starts
         });
-        let grid = Grid::of(&switches, &sorted(&[&switches, &others]), 4e6).expect("ticks");
+        let grid = Grid::from_starts(&switches, &sorted(&[&switches, &others]), 4e6).expect("ticks");
         assert!(grid.is_on(400e6) && !grid.is_on(402e6) && grid.is_on(4e6 - 3_000.0));
         assert_eq!(grid.of_others, 0);
         // Twenty interruptions to a tick, at any time.
@@ -151,13 +151,13 @@ mod tests {
         let ticks = every(4e6, 75, 0.0, 0.0);
         let crowded = sorted(&[&many, &ticks]);
         assert!(crowd(&crowded, 4e6).is_some());
-        let grid = Grid::of(&ticks, &crowded, 4e6).expect("ticks");
+        let grid = Grid::from_starts(&ticks, &crowded, 4e6).expect("ticks");
         assert!(grid.is_on(8e6) && !grid.is_on(9e6));
         assert_eq!(crowd(&many, 4e6), None);
         // At any time.
         let spread = every(6.1e6, 30, 0.0, 0.0);
-        assert_eq!(Grid::of(&spread, &spread, 4e6), None);
-        assert_eq!(Grid::of(&[], &[], 4e6), None);
+        assert_eq!(Grid::from_starts(&spread, &spread, 4e6), None);
+        assert_eq!(Grid::from_starts(&[], &[], 4e6), None);
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
         let hosts = every(4e6, 30, 0.98e6, 1e3);
         for hosts in [hosts.clone(), [hosts.clone(), hosts].concat()] {
             let gaps = sorted(&[&switches, &hosts]);
-            let grid = Grid::of(&switches, &gaps, 4e6).expect("a tick");
+            let grid = Grid::from_starts(&switches, &gaps, 4e6).expect("a tick");
             assert!(switches.iter().all(|at| grid.is_on(*at)), "{grid:?}");
             assert!(grid.of_others >= 30, "{grid:?}");
         }
@@ -178,7 +178,7 @@ mod tests {
         // Every third tick takes the CPU, the others interrupt.
         let ticks = every(4e6, 60, 0.3e6, 5e3);
         let switches: Vec<f64> = ticks.iter().copied().step_by(3).collect();
-        let grid = Grid::of(&switches, &ticks, 4e6).expect("a tick");
+        let grid = Grid::from_starts(&switches, &ticks, 4e6).expect("a tick");
         assert!(switches.iter().all(|at| grid.is_on(*at)));
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let ticks = every(1e6, 300, 0.1e6, 2e3);
         let switches = every(2.9e6, 100, 0.5e6, 2e3);
         let gaps = sorted(&[&ticks, &switches]);
-        let grid = Grid::of(&switches, &gaps, 1e6).expect("a tick");
+        let grid = Grid::from_starts(&switches, &gaps, 1e6).expect("a tick");
         assert!(grid.count(&switches) <= 15, "{grid:?}");
     }
 
@@ -196,11 +196,11 @@ mod tests {
     fn late_by_more_than_a_hundredth_is_not_on_the_tick() {
         let ticks = every(4e6, 60, 0.0, 100e3);
         // So wide a crowd is found; what starts 100 us late may have been woken by the tick.
-        if let Some(grid) = Grid::of(&ticks, &ticks, 4e6) {
+        if let Some(grid) = Grid::from_starts(&ticks, &ticks, 4e6) {
             assert!(grid.count(&ticks) < 40, "{grid:?}");
         }
         let ticks = every(4e6, 60, 0.0, 5e3);
-        let grid = Grid::of(&ticks, &ticks, 4e6).expect("ticks");
+        let grid = Grid::from_starts(&ticks, &ticks, 4e6).expect("ticks");
         assert!(grid.is_on(8.03e6) && !grid.is_on(8.15e6));
     }
 }

@@ -45,7 +45,7 @@ impl Run {
         self.end - self.start
     }
 
-    fn had(&self) -> u64 {
+    fn ran_ticks(&self) -> u64 {
         let lost: u64 = self.inside.iter().map(|gap| gap.ticks()).sum();
         self.ticks().saturating_sub(lost)
     }
@@ -56,7 +56,7 @@ pub(super) struct Switch {
     pub(super) run: usize,
     pub(super) from: usize,
     pub(super) to: usize,
-    pub(super) at: u64,
+    pub(super) tick: u64,
     /// How long neither ran; `None` where both seem to have run at once.
     pub(super) ticks: Option<u64>,
     /// The next run is its process' first: it came from the wait for the common start.
@@ -101,7 +101,7 @@ pub(super) fn merged(logs: &[Log], window: (u64, u64)) -> Line {
             run,
             from: pair[0].process,
             to: pair[1].process,
-            at: pair[0].end,
+            tick: pair[0].end,
             ticks: pair[1].start.checked_sub(pair[0].end),
             is_first: !ran[pair[1].process],
         }
@@ -121,12 +121,12 @@ impl Line {
         self.runs.get(1..self.runs.len().saturating_sub(1)).unwrap_or_default()
     }
 
-    fn of(&self, process: usize) -> impl Iterator<Item = &Run> {
+    fn runs_of(&self, process: usize) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(move |run| run.process == process)
     }
 
-    pub(super) fn had(&self) -> Vec<u64> {
-        (0..self.processes).map(|process| self.of(process).map(Run::had).sum()).collect()
+    pub(super) fn ticks_by_process(&self) -> Vec<u64> {
+        (0..self.processes).map(|process| self.runs_of(process).map(Run::ran_ticks).sum()).collect()
     }
 
     /// Share of the time in which no process ran: inside runs, and in all.
@@ -141,7 +141,7 @@ impl Line {
 
     /// Jain's index of what the processes had: 1 where all had the same, 1 / n where one had all.
     pub(super) fn fairness(&self) -> Option<f64> {
-        let had: Vec<f64> = self.had().into_iter().map(|ticks| ticks as f64).collect();
+        let had: Vec<f64> = self.ticks_by_process().into_iter().map(|ticks| ticks as f64).collect();
         let sum: f64 = had.iter().sum();
         let squares: f64 = had.iter().map(|ticks| ticks * ticks).sum();
         (squares > 0.0).then(|| sum * sum / (had.len() as f64 * squares))
@@ -159,8 +159,8 @@ impl Line {
     pub(super) fn rotation(&self) -> Option<f64> {
         let mut last: Vec<Option<u64>> = vec![None; self.processes];
         let (mut in_turn, mut all) = (0_u64, 0_u64);
-        for Switch { from, to, at, .. } in &self.switches {
-            last[*from] = Some(*at);
+        for Switch { from, to, tick, .. } in &self.switches {
+            last[*from] = Some(*tick);
             if last.iter().all(Option::is_some) {
                 all += 1;
                 in_turn += u64::from(last.iter().min() == Some(&last[*to]));
@@ -176,8 +176,8 @@ impl Line {
     /// is shorter than two switches and a program as a rule. Their time between two runs is part of
     /// the switch and cannot be separated.
     pub(super) fn others(&self, process: usize, counted: u64) -> (u64, u64) {
-        let times = counted.saturating_sub(self.of(process).count() as u64);
-        let gaps = self.of(process).flat_map(|run| &run.inside);
+        let times = counted.saturating_sub(self.runs_of(process).count() as u64);
+        let gaps = self.runs_of(process).flat_map(|run| &run.inside);
         let mut lengths: Vec<u64> = gaps.map(|gap| gap.ticks()).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         (times, lengths.iter().take(times as usize).sum())

@@ -56,7 +56,7 @@ pub(super) fn spin(of: Spin) -> Result<Spun> {
     made(of, |board, number, tracer| body(of, board, number, tracer, PATIENCE))
 }
 
-/// As [`spin`], of processes that run `body` with their number.
+/// Does what [`spin`] does, with processes that run `body` with their number.
 fn made(of: Spin, body: impl Fn(&Board, usize, &mut Tracer) -> i32) -> Result<Spun> {
     let board = Board::new(of.processes)?;
     let mut tracers = (0..of.processes)
@@ -121,7 +121,7 @@ fn check_endings(of: Spin, endings: &[Ending]) -> Result<()> {
 
 /// A process: meets the others, then reads the counter until the window's end.
 fn body(of: Spin, board: &Board, number: usize, tracer: &mut Tracer, patience: Duration) -> i32 {
-    board.of(number, BORN).store(ticks_fenced(), Relaxed);
+    board.word(number, BORN).store(ticks_fenced(), Relaxed);
     // All that the window touches is touched now.
     tracer.begin();
     tracer.run(u64::MAX, 1);
@@ -149,9 +149,9 @@ fn body(of: Spin, board: &Board, number: usize, tracer: &mut Tracer, patience: D
     tracer.begin();
     let fits = tracer.until(of.threshold, end);
     let after = rusage_thread();
-    board.of(number, FORCED).store(after.nivcsw - before.nivcsw, Relaxed);
-    board.of(number, GIVEN_UP).store(after.nvcsw - before.nvcsw, Relaxed);
-    board.of(number, CPU).store(current_cpu() as u64, Release);
+    board.word(number, FORCED).store(after.nivcsw - before.nivcsw, Relaxed);
+    board.word(number, GIVEN_UP).store(after.nvcsw - before.nvcsw, Relaxed);
+    board.word(number, CPU).store(current_cpu() as u64, Release);
     if fits { 0 } else { FULL }
 }
 

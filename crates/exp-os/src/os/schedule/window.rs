@@ -31,12 +31,10 @@ struct Seen<'spun> {
     tick_ns: f64,
     clock: Clock,
     spun: &'spun Spun,
-    /// By process.
     each: Vec<Each>,
 }
 
 struct Each {
-    /// Of the time.
     share: f64,
     /// Whole ones, and their median in ns.
     slices: usize,
@@ -75,7 +73,7 @@ pub(super) fn write(
         let because = &threshold.because;
         samples.notes.push(format!("the threshold of a gap in the first round: {because}"));
         samples.notes.push(seen.processes_told());
-        samples.notes.extend(seen.grid.and_then(|grid| grid.told()));
+        samples.notes.extend(seen.grid.and_then(|grid| grid.note()));
     }
     samples.set_quantities([
         ("threshold_ns", threshold.ns),
@@ -110,28 +108,28 @@ impl<'spun> Seen<'spun> {
              of this CPU jumped, or they were on different CPUs"
         );
         let line = &seen.line;
-        let switches_ns: Vec<f64> = line.switches.iter().map(|of| seen.at(of.at)).collect();
+        let switches_ns: Vec<f64> = line.switches.iter().map(|of| seen.ns_at(of.tick)).collect();
         let inside = line.runs.iter().flat_map(|run| &run.inside);
-        let mut gaps_ns: Vec<f64> = inside.map(|gap| seen.at(gap.start)).collect();
+        let mut gaps_ns: Vec<f64> = inside.map(|gap| seen.ns_at(gap.start)).collect();
         gaps_ns.extend(&switches_ns);
         gaps_ns.sort_unstable_by(f64::total_cmp);
-        let each = line.had().into_iter().enumerate().map(|(process, had)| {
+        let each = line.ticks_by_process().into_iter().enumerate().map(|(process, had)| {
             let whole = line.whole().iter().filter(|run| run.process == process);
             let slices: Vec<f64> = whole.map(|run| seen.slice(run)).collect();
             let share = had as f64 / line.span() as f64;
             Each { share, slices: slices.len(), slice_ns: median(&slices) }
         });
-        (seen.each, seen.grid) = (each.collect(), Grid::of(&switches_ns, &gaps_ns, tick_ns));
+        (seen.each, seen.grid) = (each.collect(), Grid::from_starts(&switches_ns, &gaps_ns, tick_ns));
         Ok(seen)
     }
 
     /// ns from the window's start.
-    fn at(&self, tick: u64) -> f64 {
+    fn ns_at(&self, tick: u64) -> f64 {
         self.clock.between_ns(self.spun.window.0, tick)
     }
 
     fn window_ns(&self) -> f64 {
-        self.at(self.spun.window.1)
+        self.ns_at(self.spun.window.1)
     }
 
     fn slice(&self, run: &Run) -> f64 {
@@ -153,7 +151,7 @@ impl<'spun> Seen<'spun> {
     }
 
     fn is_on_tick(&self, of: &Switch) -> bool {
-        self.grid.as_ref().is_some_and(|grid| grid.is_on(self.at(of.at)))
+        self.grid.as_ref().is_some_and(|grid| grid.is_on(self.ns_at(of.tick)))
     }
 
     /// The figures that are one share a window, and what must be known of them.
@@ -279,8 +277,8 @@ impl<'spun> Seen<'spun> {
     fn timeline(&self) -> Vec<Vec<f64>> {
         let [interrupted, none] = [0, 1].map(|at| self.line.processes + at);
         let row = |(start, end, state): (u64, u64, usize)| {
-            let start_ns = self.at(start);
-            vec![start_ns, self.at(end) - start_ns, state as f64]
+            let start_ns = self.ns_at(start);
+            vec![start_ns, self.ns_at(end) - start_ns, state as f64]
         };
         let mut rows = Vec::new();
         for (number, run) in self.line.runs.iter().enumerate() {
@@ -301,7 +299,7 @@ impl<'spun> Seen<'spun> {
         let run = self.line.runs.get(of.run).filter(|_| of.run > 0)?;
         let slice_ns = self.slice(run);
         Some(vec![
-            self.at(of.at),
+            self.ns_at(of.tick),
             of.from as f64,
             of.to as f64,
             self.clock.ns(of.ticks?),

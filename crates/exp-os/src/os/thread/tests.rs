@@ -20,11 +20,11 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
 #[test]
 fn a_limit_is_told_with_the_way_out() {
     let reached = std::io::Error::from_raw_os_error(11);
-    let text = format!("{:#}", told(reached.into(), 8 << 20));
+    let text = format!("{:#}", advised(reached.into(), 8 << 20));
     for word in ["may be made", "ulimit -v", "8388608 bytes", "os.thread.alive"] {
         assert!(text.contains(word), "{text}");
     }
-    let other = told(anyhow::anyhow!("another"), 1);
+    let other = advised(anyhow::anyhow!("another"), 1);
     assert_eq!(format!("{other:#}"), "another");
 }
 

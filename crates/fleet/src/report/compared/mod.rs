@@ -30,16 +30,13 @@ pub fn build(comparison: &Comparison, titles: &Titles, whole: bool) -> Document 
         sections.extend(around(comparison));
     }
     let (base, new) = (&comparison.base.header, &comparison.new.header);
-    Document {
-        title: format!("B = {} against A = {}", new.id, base.id),
-        summary: format!(
-            "{} in both sweeps, {} in A alone, {} in B alone.",
-            counted(comparison.nodes.len(), "node"),
-            comparison.only.0.len(),
-            comparison.only.1.len()
-        ),
-        sections,
-    }
+    let summary = format!(
+        "{} in both sweeps, {} in A alone, {} in B alone.",
+        counted(comparison.nodes.len(), "node"),
+        comparison.only.0.len(),
+        comparison.only.1.len()
+    );
+    Document::new(format!("B = {} against A = {}", new.id, base.id), summary, sections)
 }
 
 fn answer(comparison: &Comparison, titles: &Titles) -> Section {

@@ -76,7 +76,8 @@ pub fn window(facts: Facts, disk: Option<&Disk>, bytes: u64, readahead: bool) ->
     if !readahead {
         let one = major(facts, disk, Major { random: false, readahead: false });
         // The next page of a file passes under a disk's head, or is in the device's buffer.
-        let one = if device.name == SPINNING.name { one.at(range(6e4, 2.5e5, 9e6)) } else { one };
+        let one =
+            if device.name == SPINNING.name { one.with_range(range(6e4, 2.5e5, 9e6)) } else { one };
         return one.times(bytes / base_bytes(site)).and("one read after another");
     }
     let transfer = product(range(bytes, bytes, bytes), inverse(1.0, device.rate));

@@ -8,7 +8,7 @@ use record::event::Range;
 
 /// What limits a sender, as a share; or a share that is lost.
 pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Law> {
-    let way = Way::of(site).toward(flow.is_up());
+    let way = Way::of(site);
     let is_here = way.kind() == Kind::Loopback;
     let law = match metric {
         "busy" if flow.of.message < 4096 => {

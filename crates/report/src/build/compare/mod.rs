@@ -58,7 +58,7 @@ pub fn build(comparison: &Comparison, whole: bool) -> Document {
             sections.extend(not_compared(against, &title));
         }
     }
-    bounded(Document { title: title(&base, &abouts), summary: summary(comparison), sections })
+    bounded(Document::new(title(&base, &abouts), summary(comparison), sections))
 }
 
 /// The distinguishing part of the sections of several comparisons.

@@ -1,5 +1,4 @@
-//! Parts of a machine: memory modules, devices on the bus, disks, network cards; and what is not
-//! readable.
+//! Parts of a machine: memory modules, disks, network cards; and what is not readable.
 
 use super::{Facts, joined};
 use crate::document::{Cell, Column, Row, Table};
@@ -7,15 +6,45 @@ use record::quantity::{digits, render_bytes};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Facts that are not readable on the machine, with the reason.
+/// Facts of a lab report's description that the machine does not show, with the usual reason.
 pub(super) fn unread(facts: &Facts) -> Vec<(String, String)> {
-    let Some(Value::Object(unread)) = facts.0.pointer("/devices/unread") else {
-        return Vec::new();
-    };
-    unread.iter().filter_map(|(what, why)| Some((what.clone(), why.as_str()?.to_owned()))).collect()
+    const MODULES: &str = "the firmware's table (DMI) is absent, or needs root";
+    const CHANNELS: &str = "no EDAC driver sees the memory controller, and no slot names a channel";
+    const ROTATION: &str = "its driver shows no page of block device characteristics";
+    const CACHE: &str = "the kernel does not report it; `smartctl -x` may read it from the drive";
+    const WIRELESS: &str = "only the wireless subsystem reports it (`iw dev`)";
+    const DOWN: &str = "the link is down";
+    const SPEED: &str = "the driver does not report it (a virtual link has none)";
+    let disks = || shown_disks(facts);
+    let is_silent = |disk: &Value| disk["rotational"] == true && disk["rotation_rpm"].is_null();
+    let named = |what: &str, of: &Value| text(&of["name"]).map(|name| format!("{what} of {name}"));
+    let mut unread = Vec::new();
+    unread.extend(
+        facts
+            .list("/memory/dimms")
+            .is_empty()
+            .then(|| (Some("memory modules and their rate".to_owned()), MODULES)),
+    );
+    unread.extend(
+        facts
+            .text("/memory/channels/count")
+            .is_none()
+            .then(|| (Some("memory channels".to_owned()), CHANNELS)),
+    );
+    unread.extend(
+        disks().filter(|disk| is_silent(disk)).map(|disk| (named("rotation", disk), ROTATION)),
+    );
+    unread.extend(disks().next().map(|_| (Some("cache of the disks".to_owned()), CACHE)));
+    unread.extend(shown_cards(facts).filter_map(|card| match speed(card) {
+        _ if card["wireless"] == true => Some((named("Wi-Fi standard", card), WIRELESS)),
+        Some(_) => None,
+        None if card["operstate"] == "down" => Some((named("speed and duplex", card), DOWN)),
+        None => Some((named("speed and duplex", card), SPEED)),
+    }));
+    unread.into_iter().filter_map(|(what, why)| Some((what?, why.to_owned()))).collect()
 }
 
-/// Number, size and rate of the modules, channels, slots, and what the board takes.
+/// Number, size and rate of the modules, and channels.
 pub(super) fn modules(facts: &Facts) -> Option<String> {
     let filled = facts.list("/memory/dimms").iter();
     let filled: Vec<&Value> =
@@ -33,62 +62,21 @@ pub(super) fn modules(facts: &Facts) -> Option<String> {
     }
     let kinds = kinds.iter().map(|(kind, count)| format!("{count} x {kind}"));
     let kinds: Vec<String> = kinds.collect();
-    let channels = facts.text("/devices/memory/channels").map(|count| {
-        let from = facts.text("/devices/memory/channels_from");
-        format!("{count} channels (by {})", from.unwrap_or_default())
+    let channels = facts.text("/memory/channels/count").map(|count| {
+        let source = facts.text("/memory/channels/source");
+        format!("{count} channels (by {})", source.unwrap_or_default())
     });
-    let maximum = facts.number("/devices/memory/maximum_bytes");
-    joined(&[
-        (!kinds.is_empty()).then(|| kinds.join(", ")),
-        channels,
-        facts.text("/devices/memory/slots").map(|slots| format!("{slots} slots")),
-        maximum.map(|bytes| format!("at most {}", render_bytes(bytes))),
-    ])
+    joined(&[(!kinds.is_empty()).then(|| kinds.join(", ")), channels])
 }
 
-/// How many devices stand on the bus, and the best link among them.
+/// The fastest link of a disk or network card.
 pub(super) fn bus(facts: &Facts) -> Option<String> {
-    let functions = facts.list("/devices/pci");
-    let rate = |link: &Value| Some(link["gts"].as_f64()? * link["width"].as_f64()?);
-    let links = functions.iter().map(|function| &function["link"]);
-    let best = links
-        .filter(|link| rate(link).is_some())
-        .max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)));
-    let count = match functions.len() {
-        0 => None,
-        1 => Some("PCI with one device".to_owned()),
-        count => Some(format!("PCI with {count} devices")),
-    };
-    let best = match best.and_then(of_link) {
-        Some(link) => Some(format!("fastest link {link}")),
-        None => count.as_ref().map(|_| "no device reports a link".to_owned()),
-    };
-    count.as_ref()?;
-    joined(&[count, best])
-}
-
-/// Disks in a line.
-pub(super) fn storage(facts: &Facts) -> String {
-    let disks = shown_disks(facts).map(|(disk, more)| {
-        let name = text(&disk["name"]).unwrap_or_default();
-        let parts = [
-            text(&disk["model"]),
-            disk["size_bytes"].as_f64().map(render_bytes),
-            link_of_disk(disk, more).or_else(|| text(&disk["driver"])),
-        ];
-        format!("{name} ({})", joined(&parts).unwrap_or_default())
-    });
-    disks.collect::<Vec<_>>().join(", ")
-}
-
-/// Network cards in a line.
-pub(super) fn network(facts: &Facts) -> String {
-    let cards = shown_cards(facts).map(|card| {
-        let parts = [text(&card["driver"]), speed(card), text(&card["operstate"])];
-        let name = text(&card["name"]).unwrap_or_default();
-        format!("{name} ({})", joined(&parts).unwrap_or_default())
-    });
-    cards.collect::<Vec<_>>().join(", ")
+    let rate =
+        |link: &Value| link["gts"].as_f64().unwrap_or(0.0) * link["width"].as_f64().unwrap_or(0.0);
+    let devices = [facts.list("/block/disks"), facts.list("/net/interfaces")].concat();
+    let best = devices.iter().map(|device| &device["pcie"]);
+    let best = best.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    Some(format!("{}, the fastest of disks and network cards", of_link(best)?))
 }
 
 /// The card that traffic can only have taken: the one that is up, where just one is.
@@ -130,71 +118,28 @@ pub(super) fn dimms(facts: &Facts) -> Option<Table> {
     })
 }
 
-/// Devices on the bus with their links; those alike in a row.
-pub(super) fn functions(facts: &Facts) -> Option<Table> {
-    let mut alike: BTreeMap<Vec<String>, (usize, Vec<String>)> = BTreeMap::new();
-    for function in facts.list("/devices/pci") {
-        let best = |field: &str| function["link"][field].as_f64();
-        let key = vec![
-            or_dash(text(&function["class"])),
-            or_dash(text(&function["id"])),
-            or_dash(text(&function["driver"])),
-            or_dash(of_link(&function["link"])),
-            or_dash(best("max_gts").zip(best("max_width")).map(link_text)),
-        ];
-        let (count, nodes) = alike.entry(key).or_default();
-        *count += 1;
-        let node = text(&function["node"]).filter(|node| !node.starts_with('-'));
-        nodes.extend(node.filter(|node| !nodes.contains(node)));
-    }
-    let rows = alike.into_iter().map(|(key, (count, nodes))| {
-        let nodes = (!nodes.is_empty()).then(|| nodes.join(", "));
-        let cells = key.into_iter().chain([or_dash(nodes), count.to_string()]);
-        Row::of(cells.map(Cell::plain).collect())
-    });
-    Some(Table::new(
-        "Devices on the I/O bus",
-        &["device", "vendor:device", "driver", "link", "link at best", "NUMA node", "#number"],
-        rows,
-    ))
-}
-
-/// Disks, and what the kernel makes of several.
+/// Disks.
 pub(super) fn disks(facts: &Facts) -> Option<Table> {
-    let rows = shown_disks(facts).map(|(disk, more)| {
+    let rows = shown_disks(facts).map(|disk| {
         let fua = match disk["fua"].as_bool() {
             Some(true) => ", forced unit access",
             _ => "",
         };
-        let model = [text(&more["vendor"]), text(&disk["model"]), text(&more["firmware"])];
-        let model: Vec<String> = model.into_iter().flatten().collect();
-        let controller = text(&more["controller"]).or_else(|| text(&disk["driver"]));
         let cells = [
             text(&disk["name"]),
-            Some(model.join(" ")).filter(|model| !model.is_empty()),
+            text(&disk["model"]),
             disk["size_bytes"].as_f64().map(render_bytes),
-            link_of_disk(disk, more),
-            rotation(disk, more),
+            of_link(&disk["pcie"]),
+            rotation(disk),
             text(&disk["write_cache"]).map(|cache| format!("{cache}{fua}")),
-            text(&more["raid"]),
-            controller,
+            text(&disk["driver"]),
             text(&disk["scheduler"]),
         ];
         Row::of(cells.map(|cell| Cell::plain(or_dash(cell))).into())
     });
     Some(Table::new(
         "Disks",
-        &[
-            "disk",
-            "model and firmware",
-            "#size",
-            "link",
-            "rotation",
-            "write cache",
-            "RAID",
-            "controller or driver",
-            "scheduler",
-        ],
+        &["disk", "model", "#size", "link", "rotation", "write cache", "driver", "scheduler"],
         rows,
     ))
 }
@@ -202,17 +147,12 @@ pub(super) fn disks(facts: &Facts) -> Option<Table> {
 /// Network cards.
 pub(super) fn cards(facts: &Facts) -> Option<Table> {
     let rows = shown_cards(facts).map(|card| {
-        let name = text(&card["name"]);
-        let firmware = name
-            .as_ref()
-            .and_then(|name| facts.0.pointer("/devices/cards")?.get(name)?.get("firmware"));
         let is_wireless = card["wireless"] == true;
         let kind = if is_wireless { "Wi-Fi" } else { "wired" };
         let cells = [
-            name,
+            text(&card["name"]),
             Some(kind.to_owned()),
             text(&card["driver"]),
-            firmware.and_then(text),
             speed(card),
             text(&card["duplex"]),
             card["mtu_bytes"].as_f64().map(|bytes| format!("{bytes} B")),
@@ -223,20 +163,13 @@ pub(super) fn cards(facts: &Facts) -> Option<Table> {
     });
     Some(Table::new(
         "Network cards",
-        &["card", "kind", "driver", "firmware", "#speed", "duplex", "#MTU", "bus", "state"],
+        &["card", "kind", "driver", "#speed", "duplex", "#MTU", "bus", "state"],
         rows,
     ))
 }
 
-/// Disks that are devices or made of several, each with its further parts.
-fn shown_disks<'a>(facts: &'a Facts) -> impl Iterator<Item = (&'a Value, &'a Value)> {
-    let disks = facts.list("/block/disks").iter();
-    disks.filter_map(|disk| {
-        let more = facts.0.pointer("/devices/disks");
-        let more = more.and_then(|more| more.get(disk["name"].as_str()?));
-        let more = more.unwrap_or(&Value::Null);
-        (disk["is_virtual"] != true || more["raid"].is_string()).then_some((disk, more))
-    })
+fn shown_disks<'a>(facts: &'a Facts) -> impl Iterator<Item = &'a Value> {
+    facts.list("/block/disks").iter().filter(|disk| disk["is_virtual"] != true)
 }
 
 fn shown_cards<'a>(facts: &'a Facts) -> impl Iterator<Item = &'a Value> {
@@ -244,12 +177,8 @@ fn shown_cards<'a>(facts: &'a Facts) -> impl Iterator<Item = &'a Value> {
     cards.filter(|card| card["is_virtual"] != true && card["loopback"] != true)
 }
 
-fn link_of_disk(disk: &Value, more: &Value) -> Option<String> {
-    of_link(&disk["pcie"]).or_else(|| text(&more["link"]))
-}
-
-fn rotation(disk: &Value, more: &Value) -> Option<String> {
-    match (more["rotation_rpm"].as_u64(), disk["rotational"].as_bool()) {
+fn rotation(disk: &Value) -> Option<String> {
+    match (disk["rotation_rpm"].as_u64(), disk["rotational"].as_bool()) {
         (Some(1), _) | (None, Some(false)) => Some("none".to_owned()),
         (Some(rate), _) => Some(format!("{rate} RPM")),
         // Drivers of virtual disks say so without knowing.

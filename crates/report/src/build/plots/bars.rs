@@ -36,7 +36,6 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
                     x: at as f64,
                     y: spot.value,
                     ends: spot.figure.ci,
-                    // The page takes the bar's name from before the colon.
                     hover: hover(spot.figure, &labels[at]),
                 })
             };

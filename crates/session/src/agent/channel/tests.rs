@@ -19,7 +19,7 @@ impl Channel {
     }
 
     /// The time of what has begun to arrive is over.
-    pub(in crate::agent) fn frame_time_passes(&mut self) {
+    pub(in crate::agent) fn expire_frame(&mut self) {
         self.begun = self.begun.and_then(|begun| begun.checked_sub(FRAME_TIME));
     }
 

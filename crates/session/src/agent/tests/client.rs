@@ -1,12 +1,12 @@
 //! The session's side against an agent that says what the test has it say.
 
 use super::{GOES_ON, PATIENCE, calibration, order};
+use crate::agent::answer;
 use crate::agent::channel::{ANSWER_BYTES_MAX, Channel, FACTS_BYTES_MAX, Lost};
 use crate::agent::client::Remote;
 use crate::agent::connection::{Connection, Reach};
 use crate::agent::frame::encode;
-use crate::agent::handshake::{Heard, Responder, Role, hello};
-use crate::agent::heard;
+use crate::agent::handshake::{Responder, Role, hello};
 use crate::agent::key::Key;
 use crate::agent::message::{Facts, FromAgent, Open, ToAgent};
 use crate::agent::seal::Seal;
@@ -63,7 +63,7 @@ fn facts() -> Facts {
     }
 }
 
-fn of_worker(round: u64, message: FromWorker) -> FromAgent {
+fn worker_message(round: u64, message: FromWorker) -> FromAgent {
     FromAgent::Worker { round, message: Box::new(message) }
 }
 
@@ -100,13 +100,14 @@ fn refused(answers: fn(u64) -> Vec<FromAgent>, words: &str) {
 #[test]
 fn a_round_is_what_its_own_worker_says() {
     let remote = peer(|round| {
-        let of = |round, name: &str| of_worker(round, FromWorker::Failed(vec![name.to_owned()]));
+        let failed =
+            |round, name: &str| worker_message(round, FromWorker::Failed(vec![name.to_owned()]));
         vec![
             // Of a round that was given up.
-            of(round - 1, "earlier"),
+            failed(round - 1, "earlier"),
             FromAgent::Ended { round: round - 1, reason: "earlier".to_owned() },
-            of_worker(round, listening("127.0.0.1:7")),
-            of_worker(round, FromWorker::Done(Done::default())),
+            worker_message(round, listening("127.0.0.1:7")),
+            worker_message(round, FromWorker::Done(Done::default())),
         ]
     });
     for _ in 0..3 {
@@ -118,17 +119,20 @@ fn a_round_is_what_its_own_worker_says() {
 
 #[test]
 fn what_belongs_to_no_order_is_refused() {
-    refused(|round| vec![of_worker(round, listening("10.9.8.7:22"))], "it listens at 10.9.8.7:22");
+    refused(
+        |round| vec![worker_message(round, listening("10.9.8.7:22"))],
+        "it listens at 10.9.8.7:22",
+    );
     // Figures are the near end's, also those of this round.
     refused(
-        |round| vec![of_worker(round, samples("selftest.echo", 1))],
+        |round| vec![worker_message(round, samples("selftest.echo", 1))],
         "samples of round 1 of selftest.echo",
     );
     refused(
-        |round| vec![of_worker(round, FromWorker::Prepared(Vec::new()))],
+        |round| vec![worker_message(round, FromWorker::Prepared(Vec::new()))],
         "that a far end must not send",
     );
-    refused(|round| vec![of_worker(round, FromWorker::Alive(1.0))], "more time");
+    refused(|round| vec![worker_message(round, FromWorker::Alive(1.0))], "more time");
     refused(
         |round| {
             let reason = "no\u{1b}[2J memory".to_owned();
@@ -159,33 +163,33 @@ fn saying(bytes: Vec<u8>) -> Channel {
     Channel::over_pipes(reader, writer, Role::Session, PATIENCE, &GOES_ON).unwrap()
 }
 
-fn told(json: &str) -> Result<Option<FromAgent>> {
+fn parsed(json: &str) -> Result<Option<FromAgent>> {
     let frame = encode(json.as_bytes(), ANSWER_BYTES_MAX).unwrap();
-    heard::message(&mut saying(frame), Instant::now() + PATIENCE, &GOES_ON)
+    answer::receive(&mut saying(frame), Instant::now() + PATIENCE, &GOES_ON)
 }
 
 #[test]
 fn what_an_agent_says_steers_no_terminal() {
     // An error repeats what could not be read.
-    let error = told("{\"\\u001b[2J\u{202e}\":1}").expect_err("no message");
+    let error = parsed("{\"\\u001b[2J\u{202e}\":1}").expect_err("no message");
     let error = format!("{error:#}");
     assert!(error.contains("`[2J `") || error.contains("` [2J `"), "{error:?}");
     // Names as well as what they stand for.
     let mut done = Done::default();
     done.environment.insert("x\u{1b}[2J".to_owned(), 1.0);
-    let json = serde_json::to_string(&of_worker(1, FromWorker::Done(done))).unwrap();
-    let Ok(Some(FromAgent::Worker { message, .. })) = told(&json) else { panic!("{json}") };
+    let json = serde_json::to_string(&worker_message(1, FromWorker::Done(done))).unwrap();
+    let Ok(Some(FromAgent::Worker { message, .. })) = parsed(&json) else { panic!("{json}") };
     let FromWorker::Done(done) = *message else { panic!("{message:?}") };
     assert_eq!(done.environment.into_keys().collect::<Vec<_>>(), ["x [2J"]);
 }
 
 /// An agent's part of a handshake.
 fn shaken(stream: &mut TcpStream, key: &Key) -> Seal {
-    let (mut responder, mut heard) = (Responder::new(super::one(key)), Heard::default());
+    let mut responder = Responder::new(super::one(key));
     loop {
         let (mut bytes, mut out) = ([0; 1024], Vec::new());
         let read = stream.read(&mut bytes).unwrap();
-        let fed = responder.feed(&bytes[..read], &mut out, &mut heard);
+        let fed = responder.feed(&bytes[..read], &mut out);
         stream.write_all(&out).unwrap();
         if let Some(secured) = fed.unwrap() {
             return secured.seal;
@@ -239,7 +243,7 @@ fn another_plumb_is_no_agent_of_this_one() {
     let mut facts = facts();
     facts.plumb = "9.9\u{1b}[2J".to_owned();
     let json = serde_json::to_string(&FromAgent::Welcome(Box::new(facts))).unwrap();
-    let error = format!("{:#}", told(&json).expect_err("another plumb"));
+    let error = format!("{:#}", parsed(&json).expect_err("another plumb"));
     assert!(error.contains("plumb 9.9 [2J, ") && error.contains("same version"), "{error}");
 }
 
@@ -256,9 +260,9 @@ fn an_agent_tells_of_its_host_once() {
     let frame = encode(&welcome, FACTS_BYTES_MAX).unwrap();
     let mut channel = saying([&frame[..], &long].concat());
     let late = Instant::now() + PATIENCE;
-    let welcomed = heard::message(&mut channel, late, &GOES_ON).unwrap();
+    let welcomed = answer::receive(&mut channel, late, &GOES_ON).unwrap();
     assert!(matches!(welcomed, Some(FromAgent::Welcome(_))));
-    let lost = heard::message(&mut channel, late, &GOES_ON).expect_err("too long");
+    let lost = answer::receive(&mut channel, late, &GOES_ON).expect_err("too long");
     assert!(matches!(lost.downcast_ref(), Some(Lost::TooLong(_))), "{lost:#}");
 }
 

@@ -1,14 +1,14 @@
 //! What a session that has the key gets.
 
 use super::{
-    GOES_ON, PATIENCE, ask, connect, hear, office, open, order, welcome, with_agent,
+    GOES_ON, PATIENCE, ask, connect, hear, open, options, order, welcome, with_agent,
     with_agent_that_waits,
 };
 use crate::agent::channel::Channel;
 use crate::agent::check::check;
 use crate::agent::handshake::Role;
 use crate::agent::message::{FromAgent, Open, ToAgent, printable};
-use crate::agent::office::{Office, Way, site};
+use crate::agent::options::{Addresses, Options, site};
 use crate::agent::stdio;
 use bench::link::{FromWorker, RoundOrder};
 use record::key::CaseId;
@@ -55,7 +55,7 @@ fn a_session_is_served_and_the_next_one_after_it() {
                 }
                 say(&mut channel, &ToAgent::End);
             });
-            stand.turn_until(|listen| listen.served_by().is_none());
+            stand.turn_until(|listen| listen.client().is_none());
         }
         assert!(stand.has_said("a session of near") && stand.has_said("near ended"));
     });
@@ -75,7 +75,7 @@ fn one_that_asks_meanwhile_is_told_who_is_served_until_when() {
         }
         // A session that dies says nothing: its connection ends.
         drop(first);
-        stand.turn_until(|listen| listen.served_by().is_none());
+        stand.turn_until(|listen| listen.client().is_none());
         stand.while_client(|at| drop(welcome(at, key)));
     });
 }
@@ -95,7 +95,7 @@ fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
         });
         // It would be served for ever: its connection is alive, and its round waits for a drain.
         let next = stand.while_client(|at| welcome(at, key));
-        assert_eq!(stand.listen.served_by(), Some("near"));
+        assert_eq!(stand.listen.client(), Some("near"));
         assert!(stand.has_said("it is closed for the next one"), "{:?}", stand.said);
         assert!(hear(&mut silent).is_err());
         // The next one expects to take a minute, and has it.
@@ -119,7 +119,7 @@ fn a_session_that_says_it_lives_is_held_to_the_time_that_it_names() {
             });
             assert_eq!(matches!(answered, FromAgent::Busy { .. }), is_busy, "{answered:?}");
         }
-        assert_eq!(stand.listen.served_by(), Some("other"));
+        assert_eq!(stand.listen.client(), Some("other"));
     });
 }
 
@@ -152,7 +152,7 @@ fn a_worker_that_hangs_never_makes_the_agent_wait() {
                 }
             }
         });
-        stand.turn_until(|listen| listen.served_by().is_none());
+        stand.turn_until(|listen| listen.client().is_none());
         assert!(stand.has_said("ended round 3 twice"), "{:?}", stand.said);
         stand.while_client(|at| drop(welcome(at, key)));
     });
@@ -173,16 +173,16 @@ fn an_agent_on_pipes_ends_when_its_session_is_silent_for_too_long() {
         while hear(&mut channel).is_ok() {}
         channel
     });
-    let office = office(Duration::from_millis(100), &|_| {});
-    let here = Some(Ipv4Addr::LOCALHOST.into());
-    let way = Way { here, there: here };
-    let error = stdio::serve(&office, far_in.into(), far_out.into(), way);
+    let options = options(Duration::from_millis(100), &|_| {});
+    let local = Some(Ipv4Addr::LOCALHOST.into());
+    let addresses = Addresses { local, remote: local };
+    let error = stdio::serve(&options, far_in.into(), far_out.into(), addresses);
     error.expect_err("it is silent");
     drop(session.join().unwrap());
     // Of which address it would be no use to tell a session.
     let data = Some("fe80::1".parse().unwrap());
-    let told = site(&Office { data, ..office }).expect_err("of one link");
-    assert!(told.to_string().contains("another address"), "{told:#}");
+    let refusal = site(&Options { data, ..options }).expect_err("of one link");
+    assert!(refusal.to_string().contains("another address"), "{refusal:#}");
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn sessions_of_another_plumb_are_refused_with_what_to_do() {
                 hear(&mut channel).unwrap()
             });
             assert!(matches!(answered, FromAgent::Welcome(_)), "{answered:?}");
-            stand.turn_until(|listen| listen.served_by().is_none());
+            stand.turn_until(|listen| listen.client().is_none());
         }
     });
 }
@@ -338,8 +338,8 @@ fn what_a_case_takes_is_what_all_its_parts_take() {
     };
     let id = |message: u64| id("message", message);
     let large = id(4 << 20).with("streams", 1024);
-    let told = checked(large, None).expect_err("4 GiB of 1");
-    assert!(told.contains("buffers of 4 GiB"), "{told}");
+    let refusal = checked(large, None).expect_err("4 GiB of 1");
+    assert!(refusal.contains("buffers of 4 GiB"), "{refusal}");
     assert_eq!(checked(id(4 << 20).with("streams", 16), None), Ok(()));
     // What a symbol resolved to counts as well.
     assert!(checked(id(4 << 20).with("streams", "all"), Some(1024)).is_err());

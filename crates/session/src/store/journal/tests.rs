@@ -60,10 +60,10 @@ fn only_what_was_made_is_emptied() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = store(dir.path());
         let [work, entry] = left(dir.path(), &store, change);
-        let told = recover(&store, &go_on());
-        assert_eq!(told.len(), 1, "{number}: {told:?}");
-        assert_eq!(work.join("file").exists(), !goes, "{number}: {told:?}");
-        assert_eq!(entry.exists(), !goes, "{number}: {told:?}");
+        let message = recover(&store, &go_on());
+        assert_eq!(message.len(), 1, "{number}: {message:?}");
+        assert_eq!(work.join("file").exists(), !goes, "{number}: {message:?}");
+        assert_eq!(entry.exists(), !goes, "{number}: {message:?}");
     }
 }
 
@@ -114,8 +114,8 @@ fn a_journal_that_others_may_write_is_neither_read_nor_written() {
         assert_eq!(recover(&store, &go_on()), [""; 0]);
         assert!(left_elsewhere(&store).is_empty());
         let refused = WorkDir::make(&store, dir.path(), "run", &[], &go_on());
-        let told = format!("{:#}", refused.expect_err("is refused"));
-        assert!(told.contains("chmod go-w") && told.contains("PLUMB_STORE"), "{told}");
+        let message = format!("{:#}", refused.expect_err("is refused"));
+        assert!(message.contains("chmod go-w") && message.contains("PLUMB_STORE"), "{message}");
         assert!(work.exists() && entry.exists());
         mode(0o755);
         assert_eq!(recover(&store, &go_on()).len(), 1);
@@ -162,9 +162,9 @@ fn what_a_dead_owner_left_is_removed() {
     // A killed process runs no destructors, and its files are closed.
     work._lock.unlock().expect("unlocks");
     std::mem::forget(work);
-    let told = recover(&store, &go_on());
-    assert_eq!(told.len(), 1);
-    assert!(told[0].contains("removed"), "{told:?}");
+    let message = recover(&store, &go_on());
+    assert_eq!(message.len(), 1);
+    assert!(message[0].contains("removed"), "{message:?}");
     assert!(!path.exists());
     assert!(recover(&store, &go_on()).is_empty(), "once is enough");
 }
@@ -203,8 +203,8 @@ fn nothing_but_a_work_directory_is_removed() {
     let entry = store.dir.join("journal/entry.json");
     let undos = vec![Undo::RemoveDir(precious.clone())];
     drop(write_entry(&entry, &changes(undos, None)).expect("writes"));
-    let told = recover(&store, &go_on());
-    assert!(told[0].contains("not a work directory"), "{told:?}");
+    let message = recover(&store, &go_on());
+    assert!(message[0].contains("not a work directory"), "{message:?}");
     assert!(precious.exists());
     std::fs::write(&entry, "{").expect("damages it");
     assert!(recover(&store, &go_on())[0].contains("damaged"));
@@ -224,8 +224,8 @@ fn a_directory_that_is_not_mounted_is_not_gone() {
     let here = holder_of(&work);
     assert!(here.is_some(), "Linux tells it");
     write(Some("nfs4 srv:/export on /mnt".to_owned()));
-    let told = recover(&store, &go_on());
-    assert!(told[0].contains("srv:/export on /mnt"), "{told:?}");
+    let message = recover(&store, &go_on());
+    assert!(message[0].contains("srv:/export on /mnt"), "{message:?}");
     assert!(entry.exists(), "it may be mounted again");
     // It is there, wherever: it is ours.
     std::fs::create_dir(&work).expect("makes");

@@ -12,7 +12,7 @@ fn figures(site: &Site, random: impl Fn(f64) -> f64, base_adds: impl Fn(f64) -> 
     let offer = offered(&EXPERIMENT, site, Preset::Standard, &[]);
     let mut known = Known::default();
     for case in offer.series.iter().flat_map(|series| &series.cases) {
-        let point = Point::of(&case.id).expect("a walk");
+        let point = Point::from_id(&case.id).expect("a walk");
         let size = point.footprint as f64;
         let mut ns = match (point.pattern, point.stride) {
             (Pattern::Random, _) => random(size),

@@ -73,7 +73,7 @@ fn kept(mut place: impl FnMut(u64) -> Result<Placed> + Send) -> Result<Kept> {
     let mut asked = Vec::new();
     on_a_thread(|| {
         let mut bench = Bench::new(order).expect("the CPU is allowed");
-        let walks = cases.iter().map(|case| (case, Point::of(&case.id).expect("a walk")));
+        let walks = cases.iter().map(|case| (case, Point::from_id(&case.id).expect("a walk")));
         let memory = memory_of(walks.collect(), &mut bench, |bytes| {
             asked.push(bytes / MIB);
             place(bytes)

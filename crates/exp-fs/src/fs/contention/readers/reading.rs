@@ -2,10 +2,8 @@
 
 use super::Reader;
 use crate::fs::file::BLOCK_BYTES;
-use crate::fs::prelude::*;
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::process::rusage_thread;
-use std::io;
 
 /// What a thread had used of its CPU.
 #[derive(Clone, Copy, Default)]
@@ -60,19 +58,6 @@ impl Places {
             }
         };
         block * BLOCK_BYTES as u64
-    }
-}
-
-/// One block, whole.
-#[inline]
-pub(super) fn block(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    loop {
-        match file.read_at(buffer, offset) {
-            Ok(bytes) if bytes == buffer.len() => return Ok(()),
-            Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
     }
 }
 

@@ -9,7 +9,6 @@ use super::{counters, evidence, gaps};
 use Cause::{Interrupt, Softirq, Timer};
 use host::kernel::Virtualisation;
 
-/// The loop's thread.
 const ME: u32 = 100;
 const END: u64 = 1_000_000_000;
 
@@ -53,7 +52,7 @@ fn traced(timeline: Timeline) -> Evidence {
 
 /// Asserts the cause that the evidence names for each gap (start, length, cause).
 #[track_caller]
-fn told(evidence: &Evidence, of: &[(u64, u64, &str)]) {
+fn assert_causes(evidence: &Evidence, of: &[(u64, u64, &str)]) {
     let gaps = gaps(&of.iter().map(|(start, ns, _)| (*start, *ns)).collect::<Vec<_>>());
     let found = evidence.attribute(0, &gaps, &vec![true; of.len()], Held::ALL);
     let told: Vec<String> =
@@ -82,7 +81,7 @@ fn nested_events_are_taken_out_of_what_they_interrupt() {
         ("RCU", 2_000),
     ];
     assert_eq!(net, expected);
-    told(
+    assert_causes(
         &traced(timeline),
         &[
             (9_000, 4_000, "timer local_timer"),
@@ -104,7 +103,7 @@ fn another_threads_stretch_beats_the_interrupts_inside_it() {
         (95_000, switch(7, false, ME, "plumb")),
     ];
     let events = [&tick(10_000, 13_000)[..], &away].concat();
-    told(
+    assert_causes(
         &traced(timeline(&events, None)),
         &[(9_000, 18_000, "thread kworker/0:1"), (89_000, 7_000, "plumb plumb session")],
     );
@@ -130,7 +129,7 @@ fn an_idle_cpu_while_the_loop_could_run_is_a_quota() {
         ],
         None,
     );
-    told(
+    assert_causes(
         &traced(timeline),
         &[
             (9_000, 50_002_000, quota),
@@ -152,7 +151,10 @@ fn a_quota_is_named_though_another_thread_ran_meanwhile() {
     {
         let of_cpu = OfCpu { timeline: Some(timeline(&all, None)), ..counters(&[], 2, None) };
         let evidence = evidence(Level::Tracepoints, of_cpu, throttling);
-        told(&evidence, &[(999_000, 4_002_000, "thread rustc"), (9_999_000, 80_002_000, last)]);
+        assert_causes(
+            &evidence,
+            &[(999_000, 4_002_000, "thread rustc"), (9_999_000, 80_002_000, last)],
+        );
     }
 }
 
@@ -160,7 +162,7 @@ fn a_quota_is_named_though_another_thread_ran_meanwhile() {
 fn what_is_long_beside_its_events_is_not_explained_by_them() {
     // 19 us beside it are the way in and out; 2 ms are not.
     let events = [tick(10_000, 13_000), tick(5_000_000, 5_003_000)].concat();
-    told(
+    assert_causes(
         &traced(timeline(&events, None)),
         &[
             (9_000, 22_000, "timer local_timer"),
@@ -183,7 +185,7 @@ fn lost_events_and_lost_ends_do_no_harm() {
     ];
     let timeline = timeline(&events, Some(50_000));
     assert_eq!(timeline.spans[0].start, 1_000);
-    told(
+    assert_causes(
         &traced(timeline),
         &[
             (900, 1_500, "thread another thread"),
@@ -209,7 +211,7 @@ fn what_is_open_when_the_ring_is_full_does_not_stay_open() {
         let whose = ["timer local_timer", LOST, LOST, LOST];
         let named: Vec<_> =
             of.iter().zip(whose).map(|((start, ns), who)| (*start, *ns, who)).collect();
-        told(&evidence, &named);
+        assert_causes(&evidence, &named);
         assert_eq!(evidence.whole_until(0), Some(50_000));
         assert!(evidence.reached().contains("from 0.00 s on"));
         let shares = |of: &[(u64, u64)]| {
@@ -258,7 +260,7 @@ fn the_time_inside_a_gap_is_split_by_its_events() {
     // A tick of 4 us, a soft interrupt of 5, 13 us that no event has.
     let softirq = [(14_000, enter(Softirq, "SCHED")), (19_000, leave(Softirq))];
     let evidence = traced(timeline(&[tick(10_000, 14_000), softirq].concat(), None));
-    told(&evidence, &[(5_000, 22_000, "softirq SCHED")]);
+    assert_causes(&evidence, &[(5_000, 22_000, "softirq SCHED")]);
     let gaps = gaps(&[(5_000, 22_000)]);
     let shares = evidence.shares(0, &gaps, &evidence.attribute(0, &gaps, &[true], Held::ALL));
     let expected = BTreeMap::from([(Timer, 4.0 / 22.0), (Softirq, 18.0 / 22.0)]);

@@ -132,7 +132,7 @@ fn what_never_comes_is_not_kept() {
     assert_eq!(names(&tree().with("proc/interrupts", none)), expected);
     // This machine's.
     let root = Root::live(Default::default());
-    match Tracefs::find(&root).and_then(|tracefs| Catalogue::read(&root, &tracefs.at)) {
+    match Tracefs::find(&root).and_then(|tracefs| Catalogue::read(&root, &tracefs.path)) {
         Ok(catalogue) => assert!(catalogue.0.len() <= KEPT_MOST as usize),
         Err(error) => skips::part("perf", format!("{error:#}")),
     }

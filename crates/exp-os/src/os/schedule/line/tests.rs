@@ -37,12 +37,12 @@ fn interruptions_are_told_from_switches() {
     assert_eq!(brief(&line), expected);
     assert_eq!(line.overlap_ticks, 0);
     assert_eq!(lengths(&line), [Some(10), Some(10), Some(10)]);
-    assert_eq!(line.had(), [290 - 9 + 180, 200 - 10 + 190]);
+    assert_eq!(line.ticks_by_process(), [290 - 9 + 180, 200 - 10 + 190]);
     assert_eq!(line.span(), 890);
     let (inside, all) = line.lost().unwrap();
     assert_eq!((inside, all), (19.0 / 890.0, 49.0 / 890.0));
     // Its time is either someone's or lost.
-    let had: u64 = line.had().iter().sum();
+    let had: u64 = line.ticks_by_process().iter().sum();
     assert!((had as f64 / 890.0 + all - 1.0).abs() < 1e-12);
 }
 
@@ -51,8 +51,8 @@ fn the_first_and_the_last_slice_are_not_whole() {
     let logs = [log(&[(0, 70), (210, 300)]), log(&[(80, 200), (310, 330)])];
     let line = merged(&logs, ALL);
     assert_eq!(slices(&line), [120, 90]);
-    let second = Switch { run: 1, from: 1, to: 0, at: 200, ticks: Some(10), is_first: false };
-    let first = Switch { run: 0, from: 0, to: 1, at: 70, is_first: true, ..second };
+    let second = Switch { run: 1, from: 1, to: 0, tick: 200, ticks: Some(10), is_first: false };
+    let first = Switch { run: 0, from: 0, to: 1, tick: 70, is_first: true, ..second };
     assert_eq!(line.switches[..2], [first, second]);
     assert!(!line.switches[2].is_first);
     assert_eq!(merged(&logs, (0, 205)).whole(), []);
@@ -74,13 +74,13 @@ fn a_process_that_never_ran_has_nothing_and_is_counted() {
     let late = Log { first: 900, last: 950, gaps: Vec::new() };
     let logs = [log(&[(0, 100), (210, 300)]), log(&[(110, 200)]), late];
     let line = merged(&logs, (0, 310));
-    assert_eq!(line.had(), [190, 90, 0]);
+    assert_eq!(line.ticks_by_process(), [190, 90, 0]);
     assert_eq!(line.order(), [0, 1]);
     assert_eq!(line.rotation(), None);
     let fairness = line.fairness().unwrap();
     assert!((fairness - 280.0 * 280.0 / (3.0 * (190.0 * 190.0 + 90.0 * 90.0))).abs() < 1e-12);
     let nothing = merged(&[log(&[]), log(&[])], ALL);
-    assert_eq!((nothing.span(), nothing.had()), (0, vec![0, 0]));
+    assert_eq!((nothing.span(), nothing.ticks_by_process()), (0, vec![0, 0]));
     assert_eq!((nothing.lost(), nothing.fairness()), (None, None));
     assert_eq!((nothing.rotation(), nothing.switches.len()), (None, 0));
 }

@@ -70,7 +70,7 @@ fn the_timeline_leaves_no_time_out() {
     let names = 2 + NOT_RUNNING.len();
     assert!(rows.iter().all(|row| (row[2] as usize) < names));
     assert_eq!((time(2), time(3)), (6.0 * 2_000.0, 5.0 * 5_000.0));
-    let had: u64 = seen.line.had().iter().sum();
+    let had: u64 = seen.line.ticks_by_process().iter().sum();
     assert_eq!(time(0) + time(1), had as f64);
 }
 

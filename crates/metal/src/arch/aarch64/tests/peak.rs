@@ -1,16 +1,11 @@
 //! Arithmetic at full rate: what a turn executes.
 
 use super::super::peak::{peak_body, peak_chain};
-use super::{turns, words};
+use super::{is_memory, turns, words};
 use crate::peak::{Body, Kernel, MIX_CHAINS};
 use std::collections::HashMap;
 
 const SUBS_X0_X0_1: u32 = 0xf100_0400;
-
-/// Whether a word is a load or a store: bits 27 and 25 say so (Arm ARM C4.1).
-fn is_memory(word: u32) -> bool {
-    word >> 25 & 0b0101 == 0b0100
-}
 
 /// A turn is `chains` different words, each `rounds` times and always in the
 /// same order, and its control; none touches memory.

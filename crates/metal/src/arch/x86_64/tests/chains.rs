@@ -1,35 +1,8 @@
 //! Chains of loads beside each other: what a turn executes.
 
 use super::super::chains::CHAINS;
-use super::{address_of, check_convention, decoded, lines, text, turns};
+use super::{address_of, check_convention, decoded, text, turns};
 use iced_x86::{InstructionInfoFactory, OpAccess, Register};
-
-const GENERAL: [&str; 13] =
-    ["rbx", "rcx", "rdx", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rsi"];
-
-/// The steps of so many chains: general registers, then vectors, then the stack; the thirteenth is
-/// the last of a turn, because its register holds the list until all others are read.
-fn expected(count: usize) -> Vec<String> {
-    let mut turn: Vec<String> = GENERAL[..count.min(12)]
-        .iter()
-        .map(|register| format!("mov {register},[{register}]"))
-        .collect();
-    for vector in 0..count.saturating_sub(13).min(16) {
-        turn.push(format!("movq rax,xmm{vector}"));
-        turn.push(format!("movq xmm{vector},[rax]"));
-    }
-    for slot in 0..count.saturating_sub(29) {
-        let place = format!("[rsp-0x{:x}]", 16 + 8 * slot);
-        turn.push(format!("mov rax,{place}"));
-        turn.push("mov rax,[rax]".to_owned());
-        turn.push(format!("mov {place},rax"));
-    }
-    if count > 12 {
-        turn.push("mov rsi,[rsi]".to_owned());
-    }
-    turn.extend(lines(&["dec rdi", "jne"], 1));
-    turn
-}
 
 #[test]
 fn a_turn_loads_once_for_each_chain_and_none_waits_for_another() {
@@ -41,8 +14,6 @@ fn a_turn_loads_once_for_each_chain_and_none_waits_for_another() {
         let turns = turns(&body);
         assert_eq!(turns.len(), 1, "{name}");
         assert_eq!(turns[0][0].ip() % 64, 0, "{name} is not aligned");
-        let found: Vec<String> = turns[0].iter().map(|one| text(one, &[])).collect();
-        assert_eq!(found, expected(count), "{name}");
         check_independence(turns[0], count, &name);
     }
 }

@@ -1,101 +1,26 @@
-//! The bodies of single instructions: the machine code of a turn is the stored text, again and
-//! again, and nothing else; chains depend on themselves, independent operations on nothing.
+//! The bodies of single instructions: a turn is one unit again and again, and nothing else; chains
+//! depend on themselves, independent operations on nothing.
 
-use super::{Instruction, address_of, check_convention, decoded, memory_operands, turns};
-use crate::arch::x86_64::instruction::{self, BRANCH_TEXT, INSTRUCTIONS};
+use super::{Instruction, address_of, check_convention, decoded, memory_operands, text, turns};
+use crate::arch::x86_64::instruction::{self, INSTRUCTIONS};
 use crate::instruction::{BRANCHES_PER_WORD, Body};
-use iced_x86::{
-    FlowControl, Formatter, InstructionInfoFactory, IntelFormatter, Mnemonic, OpAccess, Register,
-};
+use iced_x86::{FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use std::collections::HashSet;
 
-/// The lines of a unit: the text for each of its registers, directives and labels left out.
-fn lines(body: &Body) -> Vec<String> {
-    let registers: Vec<&str> = match body.registers {
-        "" => vec![""],
-        registers => registers.split(", ").collect(),
-    };
-    // The assembler works out where each register loads from.
-    let of = |register: &&str| match register.parse::<u64>() {
-        Ok(number) => {
-            let place = format!("[rsi+{}]", 8 * number);
-            let text = body.text.replace("[rsi+\\r*8]", &place);
-            text.replace("\\r", register)
-        }
-        Err(_) => body.text.replace("\\r", register),
-    };
-    let text: Vec<String> = registers.iter().map(of).collect();
-    written(&text.join("\n"))
-}
-
-fn written(text: &str) -> Vec<String> {
-    text.lines()
-        .map(|line| line.trim_start_matches("9:").trim())
-        .filter(|line| !line.is_empty() && !line.starts_with('.'))
-        .map(plain)
-        .collect()
-}
-
-/// A line without spaces, sizes of operands, and where a branch goes.
-fn plain(line: &str) -> String {
-    let line = line.replace("word ptr [rax+rax]", "word ptr[rax+rax]");
-    let (mnemonic, operands) = line.split_once(' ').unwrap_or((line.as_str(), ""));
-    let operands = match mnemonic {
-        "jmp" | "jb" | "jae" | "jne" | "call" => "",
-        _ => operands,
-    };
-    let mut text = format!("{mnemonic} {operands}").to_lowercase();
-    for size in ["zmmword", "ymmword", "xmmword", "qword", "dword", "word"] {
-        text = text.replace(&format!("{size} ptr"), "");
-    }
-    text.retain(|letter| letter != ' ');
-    text
-}
-
-fn disassembled(instructions: &[Instruction]) -> Vec<String> {
-    let mut formatter = IntelFormatter::new();
-    formatter.options_mut().set_space_after_operand_separator(true);
-    // What fills the way to the aligned target of a jump is never executed.
+/// What is executed of a unit, without the loop's control: what fills the way to the aligned target
+/// of a jump is not.
+fn executed(turn: &[Instruction]) -> Vec<String> {
     let mut jumped = false;
-    instructions
-        .iter()
-        .filter(|one| {
-            jumped = one.mnemonic() == Mnemonic::Jmp || jumped && one.mnemonic() == Mnemonic::Nop;
-            !jumped || one.mnemonic() == Mnemonic::Jmp
-        })
-        .map(|one| {
-            let mut text = String::new();
-            formatter.format(one, &mut text);
-            // The decoder's own name for the product of both low halves.
-            match decimal(&plain(&text)).strip_prefix("pclmullqlqdq") {
-                Some(operands) => format!("pclmulqdq{operands},0"),
-                None => decimal(&plain(&text)),
-            }
-        })
-        .collect()
+    let steps = turn[..turn.len() - 2].iter().filter(|one| {
+        jumped = one.mnemonic() == Mnemonic::Jmp || jumped && one.mnemonic() == Mnemonic::Nop;
+        !jumped || one.mnemonic() == Mnemonic::Jmp
+    });
+    steps.map(|one| text(one, &[])).collect()
 }
 
-/// Hexadecimal numbers as MASM writes them (`280h`) in decimal.
-fn decimal(text: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('h') {
-        let digits = rest[..at]
-            .rfind(|letter: char| !letter.is_ascii_hexdigit())
-            .map_or(0, |before| before + 1);
-        let number = u64::from_str_radix(&rest[digits..at], 16);
-        match number {
-            Ok(value)
-                if digits < at && rest[digits..].starts_with(|c: char| c.is_ascii_digit()) =>
-            {
-                out.push_str(&rest[..digits]);
-                out.push_str(&value.to_string());
-            }
-            _ => out.push_str(&rest[..=at]),
-        }
-        rest = &rest[at + 1..];
-    }
-    out + rest
+/// How many registers a unit repeats the stored text for.
+fn registers(body: &Body) -> usize {
+    body.registers.split(", ").count()
 }
 
 fn bodies() -> impl Iterator<Item = (&'static str, bool, Body)> {
@@ -106,38 +31,30 @@ fn bodies() -> impl Iterator<Item = (&'static str, bool, Body)> {
 }
 
 #[test]
-fn a_turn_is_the_stored_text_and_the_loop_s_control() {
+fn a_turn_is_one_unit_again_and_again_and_the_loop_s_control() {
     let mut seen = 0;
     for (name, _, body) in bodies() {
         let code = decoded(address_of(body.kernel as *const ()));
         let turns = turns(&code);
         assert_eq!(turns.len(), 3, "{name}: turns, units, single ones");
         assert_eq!(turns[0][0].ip() % 64, 0, "{name} is not aligned");
-        let unit = lines(&body);
-        let (turn, control) = turns[0].split_at(turns[0].len() - 2);
-        let found = disassembled(turn);
-        assert_eq!(found.len() % unit.len(), 0, "{name}: {found:?} of {unit:?}");
-        let repeats = found.len() / unit.len();
+        let [turn, unit, single] = [0, 1, 2].map(|at| executed(turns[at]));
+        let repeats = turn.len() / unit.len();
         assert!((4..=128).contains(&repeats), "{name}: {repeats} units a turn");
-        for repeat in found.chunks(unit.len()) {
-            assert_eq!(repeat, unit, "{name}");
-        }
+        assert_eq!(turn.len(), repeats * unit.len(), "{name}");
+        assert!(turn.chunks(unit.len()).all(|one| one == unit), "{name}: {turn:?}");
         // The counter falls by as many operations as the turn has.
         let in_unit = match body.registers {
             "" => body.operations,
-            registers => registers.split(", ").count() as u64,
+            _ => registers(&body) as u64,
         };
-        let falls = |control: &[Instruction], by: u64| {
-            assert_eq!(control[0].mnemonic(), Mnemonic::Sub, "{name}");
-            assert_eq!(control[0].op0_register(), Register::RBP, "{name}");
-            assert_eq!(control[0].immediate(1), by, "{name}");
-        };
-        falls(control, repeats as u64 * in_unit);
-        let (one, control) = turns[1].split_at(turns[1].len() - 2);
-        assert_eq!(disassembled(one), unit, "{name}, one unit");
-        falls(control, in_unit);
+        for (turn, by) in [(turns[0], repeats as u64 * in_unit), (turns[1], in_unit)] {
+            let control = &turn[turn.len() - 2];
+            assert_eq!(control.mnemonic(), Mnemonic::Sub, "{name}");
+            assert_eq!(control.op0_register(), Register::RBP, "{name}");
+            assert_eq!(control.immediate(1), by, "{name}");
+        }
         // Bodies of single operations never come to the third loop, which is there all the same.
-        let single = disassembled(&turns[2][..turns[2].len() - 2]);
         assert_eq!(Some(&single[..]), unit.get(..single.len()), "{name}, one operation");
         assert_eq!(single.len() as u64 * in_unit, unit.len() as u64, "{name}");
         seen += 1;
@@ -149,12 +66,11 @@ fn a_turn_is_the_stored_text_and_the_loop_s_control() {
 #[test]
 fn memory_is_touched_where_the_text_says_so_only() {
     for (name, _, body) in bodies() {
-        let unit = lines(&body);
-        let written =
-            unit.iter().filter(|line| !line.starts_with("lea") && !line.starts_with("nop"));
-        let said: usize = written
-            .map(|line| match line.split('[').count() - 1 {
-                0 if line.starts_with("pushr") || line.starts_with("popr") => 1,
+        let lines = body.text.lines().map(|line| line.trim_start_matches("9:").trim());
+        let touching = lines.filter(|line| !line.starts_with("lea") && !line.starts_with("nop"));
+        let of_text: usize = touching
+            .map(|line| match line.matches('[').count() {
+                0 if line.starts_with("push") || line.starts_with("pop ") => 1,
                 0 if line.starts_with("call") => 1,
                 // A read and a write of the same place.
                 1 if line.starts_with("xchg") || line.starts_with("lock") => 1,
@@ -163,7 +79,8 @@ fn memory_is_touched_where_the_text_says_so_only() {
             .sum();
         let code = decoded(address_of(body.kernel as *const ()));
         let unit = turns(&code)[1];
-        assert_eq!(memory_operands(&unit[..unit.len() - 2]), said, "{name}");
+        let found = memory_operands(&unit[..unit.len() - 2]);
+        assert_eq!(found, registers(&body) * of_text, "{name}");
     }
 }
 
@@ -301,20 +218,15 @@ fn operations_of_a_throughput_body_do_not_need_each_other() {
 }
 
 #[test]
-fn a_word_of_branches_is_64_times_the_stored_text() {
+fn a_word_of_branches_is_64_branches_that_lead_to_the_next_instruction() {
     let code = decoded(address_of(instruction::branches as *const ()));
     let turns = turns(&code);
     assert_eq!((turns.len(), turns[0][0].ip() % 64), (1, 0));
-    let found = disassembled(turns[0]);
-    let branch = written(BRANCH_TEXT);
-    assert_eq!(found[0], "movrdx,[rsi]");
-    let branches = &found[1..=branch.len() * BRANCHES_PER_WORD as usize];
-    assert!(branches.chunks(branch.len()).all(|one| one == branch), "{found:?}");
-    assert_eq!(found[branches.len() + 1..], ["addrsi,8", "decrdi", "jne"]);
-    // Both ways of a branch lead to the instruction after it.
-    for pair in turns[0].windows(2).take(BRANCHES_PER_WORD as usize * branch.len()) {
-        if pair[0].mnemonic() == Mnemonic::Jb {
-            assert_eq!(pair[0].near_branch_target(), pair[1].ip());
-        }
-    }
+    assert_eq!(memory_operands(turns[0]), 1, "the word");
+    let is_branch = |one: &Instruction| one.mnemonic() == Mnemonic::Jb;
+    let to_next =
+        |pair: &&[Instruction]| is_branch(&pair[0]) && pair[0].near_branch_target() == pair[1].ip();
+    let branches = turns[0].iter().filter(|one| is_branch(one)).count();
+    assert_eq!(branches as u64, BRANCHES_PER_WORD);
+    assert_eq!(turns[0].windows(2).filter(to_next).count(), branches);
 }

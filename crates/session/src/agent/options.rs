@@ -1,0 +1,67 @@
+//! The options of an agent, which all its sessions share, and the site where it serves them.
+
+use super::worker_process::WorkerProcess;
+use crate::site::{self, Files};
+use anyhow::{Context, Result, bail};
+use bench::experiment::{Catalogue, Preset, Site};
+use host::{Host, Outside, Root};
+use std::net::{IpAddr, TcpListener};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// A session that said nothing for this time, and for as long as it said that it would say nothing
+/// (before its first round: as long as it expects to take), makes room for another one that asks.
+pub const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// What all sessions of an agent share.
+pub struct Options<'agent> {
+    /// What it serves the far ends of.
+    pub catalogue: Catalogue,
+    /// CPUs to use as `--cpu` lists them; by default the quietest first.
+    pub cpus: Option<&'agent str>,
+    /// The address of data connections; that of the session's connection by default.
+    pub data: Option<IpAddr>,
+    /// A silent session is kept for at least this time when another one asks.
+    pub silence: Duration,
+    /// Starts a worker.
+    pub start_worker: fn() -> Result<WorkerProcess>,
+    /// Receives the events, a line each.
+    pub log: &'agent dyn Fn(&str),
+    /// Set by a signal.
+    pub stop: &'agent AtomicBool,
+}
+
+/// The addresses of a session's connection, where they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// This end's.
+    pub local: Option<IpAddr>,
+    /// The session's.
+    pub remote: Option<IpAddr>,
+}
+
+/// This host as it is now, with the CPUs that the far ends use. Errors: the CPUs of the options
+/// cannot be used, or their address of data connections is not this host's.
+pub fn site(options: &Options<'_>) -> Result<Site> {
+    options.data.map(require_address).transpose()?;
+    let root = Root::live(Outside::live());
+    let host = Host::read(&root);
+    Ok(site::site(host, &root, options.cpus, Files::Nowhere, Preset::Standard, options.stop)?)
+}
+
+/// Checks that data connections can be listened for at this address. Errors: they cannot, with the
+/// way out.
+pub(super) fn require_address(address: IpAddr) -> Result<()> {
+    if matches!(address, IpAddr::V6(address) if address.is_unicast_link_local()) {
+        bail!(
+            "{address} is a link-local address, which is unusable without its interface: connect \
+             to another address of the agent's host, or set --data ADDR"
+        );
+    }
+    TcpListener::bind((address, 0)).map(drop).with_context(|| {
+        format!(
+            "the agent's host has no address {address}: set --data ADDR to the address at which \
+             peers reach it"
+        )
+    })
+}
