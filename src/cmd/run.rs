@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn what_nobody_asked_for_takes_no_ten_times_the_preset_s_time() {
-        let plain = Choice::of(Vec::new(), PresetName::Quick);
+        let plain = Choice::from_selectors(Vec::new(), PresetName::Quick);
         assert!(is_implausible(601.0, 60.0, &plain) && !is_implausible(600.0, 60.0, &plain));
         let set = Choice { set: vec!["host.cpu=x".to_owned()], ..plain };
         assert!(!is_implausible(601.0, 60.0, &set));

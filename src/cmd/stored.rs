@@ -94,7 +94,7 @@ pub fn redacted(name: &str) -> Result<Run, Failure> {
     let read = file::reader(&path).and_then(|mut file| file.read_to_end(&mut bytes));
     read.with_context(|| path.display().to_string()).map_err(usage)?;
     let text = String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').replace("\r\n", "\n");
-    let redaction = Redaction::of(text.lines().next().unwrap_or_default());
+    let redaction = Redaction::from_header(text.lines().next().unwrap_or_default());
     // A damaged line stays one.
     let lines = text.split_inclusive('\n').map(|line| match seal::check(line.as_bytes()) {
         Seal::Intact => seal::resealed(&redaction.line(line)),

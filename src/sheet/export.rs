@@ -45,7 +45,7 @@ pub fn text(run: &Run) -> Result<(String, bool)> {
         figures: taken.filter_map(|of| of_figure(run, of)).collect(),
         report: None,
     };
-    let redaction = Redaction::of(&serde_json::to_string(header)?);
+    let redaction = Redaction::from_header(&serde_json::to_string(header)?);
     let text = redaction.line(&sheet.text()?);
     Sheet::read(&text).context("no sheet can be made of this run")?;
     Ok((text, files_left_out))

@@ -190,8 +190,8 @@ fn a_run_goes_on_against_the_same_far_end() {
     let events = lab.events();
     assert_eq!(end(&events), "complete");
     assert!(rounds(&events).0 > before, "{before}");
-    let header = &of(&events, "header")[0]["peers"][0];
-    let segment = &of(&events, "segment")[0]["peers"][0];
+    let header = &events_of_kind(&events, "header")[0]["peers"][0];
+    let segment = &events_of_kind(&events, "segment")[0]["peers"][0];
     for fact in ["name", "identity", "cpus", "address"] {
         assert_eq!(header[fact], segment[fact], "{fact}");
     }
@@ -211,6 +211,6 @@ fn a_stopped_worker_costs_one_round() {
     ended_with(0, session);
     let events = here.complete();
     assert_eq!(plumb::rounds(&events, "selftest.pulse"), (1, 1));
-    let void = of(&events, "round")[0];
+    let void = events_of_kind(&events, "round")[0];
     assert!(void["reason"].as_str().unwrap().contains("stopped"), "{void}");
 }

@@ -224,7 +224,7 @@ pub fn is_there(pid: u32) -> bool {
 
 /// Rounds that count, and the reasons of those that do not.
 pub fn rounds(events: &[Value]) -> (usize, Vec<String>) {
-    let rounds = of(events, "round");
+    let rounds = events_of_kind(events, "round");
     let void = rounds
         .iter()
         .filter(|round| round["status"] == "void")

@@ -126,5 +126,5 @@ fn a_run_goes_on_against_no_other_far_end() {
     let cpus = events[0]["peers"][0]["cpus"].clone();
     let (same, _) = resume("cpus", cpus.clone());
     assert_eq!(same.code, Some(0), "{same:?}");
-    assert_eq!(of(&lab.events(), "segment")[0]["peers"][0]["cpus"], cpus);
+    assert_eq!(events_of_kind(&lab.events(), "segment")[0]["peers"][0]["cpus"], cpus);
 }

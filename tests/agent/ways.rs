@@ -36,14 +36,14 @@ fn a_command_that_starts_one() {
     lab.ends(0, &[&["run", ECHO[0], "--preset", "rehearsal", "--peer", &peer], &set[..]].concat());
     let events = lab.events();
     assert_eq!((end(&events), rounds(&events).0), ("complete", 2));
-    let there = &of(&events, "header")[0]["peers"][0];
+    let there = &events_of_kind(&events, "header")[0]["peers"][0];
     assert_eq!((&there["name"], &there["address"]), (&"b".into(), &"127.0.0.1".into()));
     assert!(there["host"]["cpu"]["cpus"].is_array() && there["calibration"].is_object());
     assert!(there["environment"]["kernel"].is_string(), "{there}");
-    let options = &of(&events, "header")[0]["options"];
+    let options = &events_of_kind(&events, "header")[0]["options"];
     assert_eq!(options["peers"][0], peer.as_str());
     // Both ends of a round say what happened around them.
-    for round in of(&events, "round") {
+    for round in events_of_kind(&events, "round") {
         assert!(round["environment"]["far_involuntary_switches"].is_number(), "{round}");
     }
 }
@@ -102,7 +102,7 @@ fn an_agent_ends_with_the_ssh_that_started_it() {
     // The next round begins with another one.
     run.ends(0);
     let events = lab.events();
-    let there = &of(&events, "header")[0]["peers"][0];
+    let there = &events_of_kind(&events, "header")[0]["peers"][0];
     assert_eq!((&there["address"], &there["url"]), (&"127.0.0.1".into(), &peer.as_str().into()));
     assert_eq!(end(&events), "complete");
     let (ok, void) = rounds(&events);

@@ -15,7 +15,7 @@ fn paper() -> &'static Paper {
     static PAPER: OnceLock<Paper> = OnceLock::new();
     PAPER.get_or_init(|| {
         let tab = Page::of_everything().open();
-        let paper = Paper::of(&tab);
+        let paper = Paper::from_tab(&tab);
         tab.is_quiet();
         paper
     })
@@ -28,7 +28,7 @@ struct Paper {
 }
 
 impl Paper {
-    fn of(tab: &Tab) -> Paper {
+    fn from_tab(tab: &Tab) -> Paper {
         let printed = tab.call(
             "Page.printToPDF",
             json!({"preferCSSPageSize": true, "printBackground": false, "transferMode": "ReturnAsBase64"}),
@@ -88,7 +88,7 @@ fn paper_has_no_contents_list_and_no_buttons() {
 fn a_short_print_is_twenty_sheets_at_most_and_has_every_experiment() {
     let page = Page::of_everything();
     let tab = Tab::open(&page.for_short_print(), Look::DESK);
-    let short = Paper::of(&tab);
+    let short = Paper::from_tab(&tab);
     assert!(short.sheets.len() <= 20, "{} sheets", short.sheets.len());
     assert!(short.sheets.len() < paper().sheets.len());
     let text = short.sheets.concat().split_whitespace().collect::<String>();

@@ -72,7 +72,7 @@ fn slices_of_another_kernel_are_as_its_law_says() {
     let mut differ = Vec::new();
     while differ.len() < BOOTS {
         let boot = boot();
-        println!("{}", boot.told);
+        println!("{}", boot.text);
         match boot.differs {
             Some(how) => differ.push(how),
             None => return,
@@ -83,7 +83,7 @@ fn slices_of_another_kernel_are_as_its_law_says() {
 
 /// What one boot told, and in what its slices are not as foretold.
 struct Boot {
-    told: String,
+    text: String,
     differs: Option<String>,
 }
 
@@ -121,5 +121,5 @@ fn boot() -> Boot {
             differs = Some(format!("{name}: {two} ns of two, {five} ns of five"));
         }
     }
-    Boot { told, differs }
+    Boot { text: told, differs }
 }

@@ -56,7 +56,7 @@ impl Sweep {
         crate::network::whole_events(&self.record())
     }
 
-    fn of(&self, kind: &str) -> Vec<Value> {
+    fn events_of_kind(&self, kind: &str) -> Vec<Value> {
         self.events().into_iter().filter(|event| event["event"] == kind).collect()
     }
 
@@ -64,12 +64,12 @@ impl Sweep {
     fn wait_for_phase(&self, phase: &str) {
         wait_for(phase, || {
             let begun = |event: &Value| event["phase"] == phase;
-            self.of("phase").iter().any(begun).then_some(())
+            self.events_of_kind("phase").iter().any(begun).then_some(())
         });
     }
 
     fn phases(&self) -> Vec<String> {
-        let ended = self.of("phase").into_iter().filter(|event| event["ended"] == true);
+        let ended = self.events_of_kind("phase").into_iter().filter(|event| event["ended"] == true);
         ended.map(|event| event["phase"].as_str().unwrap().to_owned()).collect()
     }
 
@@ -129,7 +129,7 @@ fn an_order_that_arrives_with_the_welcome_is_carried_out() {
     sweep.meet = bundled(sweep.meet);
     all_end(vec![rank0, sweep.start(1, &options)]);
     assert_eq!(sweep.phases(), PHASES);
-    assert_eq!(sweep.of("absent"), Vec::<Value>::new());
+    assert_eq!(sweep.events_of_kind("absent"), Vec::<Value>::new());
 }
 
 #[test]
@@ -139,21 +139,21 @@ fn three_nodes_meet_measure_themselves_and_their_pairs() {
     assert_eq!(sweep.phases(), PHASES);
     for rank in 0..3 {
         let own = |event: &&Value| event["rank"] == rank;
-        assert!(sweep.of("figure").iter().filter(own).count() > 0, "node {rank}");
-        let nodes = sweep.of("node");
+        assert!(sweep.events_of_kind("figure").iter().filter(own).count() > 0, "node {rank}");
+        let nodes = sweep.events_of_kind("node");
         let record = nodes.iter().filter(own).find_map(|node| node["record"].as_str());
         assert!(PathBuf::from(record.unwrap()).is_file(), "{record:?}");
     }
-    let pairs = sweep.of("pair");
+    let pairs = sweep.events_of_kind("pair");
     for step in 0..2 {
         assert!(pairs.iter().any(|pair| pair["step"] == step), "{step}");
     }
     assert!(
         pairs.iter().all(|pair| pair["experiment"] == "net.rtt" && pair["case"]["far"] == "peer")
     );
-    assert_eq!(sweep.of("end")[0]["interrupted"], false);
-    assert_eq!(sweep.of("absent"), Vec::<Value>::new());
-    assert!(sweep.of("header")[0].get("simulated").is_none());
+    assert_eq!(sweep.events_of_kind("end")[0]["interrupted"], false);
+    assert_eq!(sweep.events_of_kind("absent"), Vec::<Value>::new());
+    assert!(sweep.events_of_kind("header")[0].get("simulated").is_none());
 }
 
 #[test]
@@ -164,7 +164,9 @@ fn who_does_not_belong_to_the_sweep_is_not_let_in_and_costs_nothing() {
     sweep.here.ends(0, &["agent", "--new-key", "other"]);
     let first = sweep.node(0, "key", &own);
     let second = sweep.start(1, &format!("{figures} --name second"));
-    wait_for("the second", || sweep.of("node").iter().any(|node| node["rank"] == 1).then_some(()));
+    wait_for("the second", || {
+        sweep.events_of_kind("node").iter().any(|node| node["rank"] == 1).then_some(())
+    });
     let stranger = end(sweep.node(2, "other", &figures));
     assert_eq!(stranger.code, Some(3), "{}", stranger.err);
     assert!(stranger.err.contains("another secret"), "{}", stranger.err);
@@ -179,9 +181,9 @@ fn who_does_not_belong_to_the_sweep_is_not_let_in_and_costs_nothing() {
         assert!(first.err.contains(line), "{line}: {}", first.err);
     }
     assert_eq!(end(second).code, Some(0));
-    let absent = sweep.of("absent");
+    let absent = sweep.events_of_kind("absent");
     assert!(absent.iter().any(|of| of["rank"] == 2 && of["lost"] == true), "{absent:?}");
-    assert_eq!(sweep.of("header")[0]["simulated"], true);
+    assert_eq!(sweep.events_of_kind("header")[0]["simulated"], true);
 }
 
 /// A node that is killed leaves its keys and records; the next one on its machine removes them.
@@ -212,7 +214,7 @@ fn a_node_that_does_not_come_is_listed_and_the_sweep_goes_on() {
     let own = format!("--out sweep.jsonl {options}");
     let programs = vec![sweep.node(0, "key", &own), sweep.node(1, "key", &options)];
     all_end(programs);
-    let absent = sweep.of("absent");
+    let absent = sweep.events_of_kind("absent");
     assert!(absent.iter().any(|of| of["rank"] == 2 && of["phase"] == "meet"), "{absent:?}");
     assert_eq!(sweep.phases(), PHASES);
 }
@@ -233,12 +235,12 @@ fn a_node_that_is_killed_costs_its_own_figures_in_each_phase() {
             all_end(programs);
         } else {
             all_end(programs);
-            let lost = sweep.of("absent");
+            let lost = sweep.events_of_kind("absent");
             assert!(lost.iter().any(|of| of["rank"] == 3 && of["lost"] == true), "{phase}");
         }
         for rank in 0..3 {
             let own = |node: &Value| node["rank"] == rank && node["record"].is_string();
-            assert!(sweep.of("node").iter().any(own), "{phase}: node {rank}");
+            assert!(sweep.events_of_kind("node").iter().any(own), "{phase}: node {rank}");
         }
         assert_eq!(sweep.phases(), PHASES, "{phase}");
     }
@@ -256,7 +258,7 @@ fn a_node_that_gets_a_signal_ends_what_it_started_and_says_so() {
     let answer = end(third);
     assert_eq!(answer.code, Some(4), "{}", answer.err);
     all_end(programs);
-    let absent = sweep.of("absent");
+    let absent = sweep.events_of_kind("absent");
     let own = |of: &&Value| of["rank"] == 2 && of["lost"] == true;
     let why = absent.iter().find(own).unwrap()["why"].as_str().unwrap().to_owned();
     assert!(why.contains("a signal ended it"), "{why}");
@@ -268,8 +270,12 @@ fn rank_0_is_killed_or_stopped_and_the_sweep_goes_on_to_the_same_figures() {
         let of = |event: &Value| {
             format!("{} {} {} {}", event["rank"], event["from"], event["to"], event["value"])
         };
-        let mut all: Vec<String> =
-            sweep.of("figure").iter().chain(&sweep.of("pair")).map(of).collect();
+        let mut all: Vec<String> = sweep
+            .events_of_kind("figure")
+            .iter()
+            .chain(&sweep.events_of_kind("pair"))
+            .map(of)
+            .collect();
         all.sort();
         all.dedup();
         all
@@ -293,7 +299,7 @@ fn rank_0_is_killed_or_stopped_and_the_sweep_goes_on_to_the_same_figures() {
                     let answer = end(first);
                     assert_eq!(answer.code, Some(4), "{}", answer.err);
                     assert!(answer.err.contains("plumb fleet resume"), "{}", answer.err);
-                    assert_eq!(sweep.of("end")[0]["interrupted"], true);
+                    assert_eq!(sweep.events_of_kind("end")[0]["interrupted"], true);
                     drop(others);
                 }
             }
@@ -337,13 +343,13 @@ fn a_full_disk_on_one_node_costs_that_node_alone() {
     let full = format!("{LITTLE} --records {}", tiny.0.display());
     let options = [LITTLE, &full, LITTLE];
     all_end((0..3).zip(options).map(|(rank, options)| sweep.start(rank, options)).collect());
-    let absent = sweep.of("absent");
+    let absent = sweep.events_of_kind("absent");
     let own = |of: &&Value| of["rank"] == 1 && of["phase"] == "alone";
     let why = absent.iter().find(own).map(|of| of["why"].as_str().unwrap().to_owned());
     assert!(why.unwrap_or_default().contains("No space left"), "{absent:?}");
     assert!(absent.iter().all(|of| of["rank"] == 1 && of["lost"] == false), "{absent:?}");
     // It is still a partner of the others.
-    assert!(sweep.of("pair").iter().any(|pair| pair["from"] == 1 || pair["to"] == 1));
+    assert!(sweep.events_of_kind("pair").iter().any(|pair| pair["from"] == 1 || pair["to"] == 1));
     assert_eq!(sweep.phases(), PHASES);
 }
 

@@ -415,13 +415,13 @@ pub fn events(record: &Path) -> Vec<Value> {
 }
 
 /// Events of a kind.
-pub fn of<'run>(events: &'run [Value], kind: &str) -> Vec<&'run Value> {
+pub fn events_of_kind<'run>(events: &'run [Value], kind: &str) -> Vec<&'run Value> {
     events.iter().filter(|event| is(event, kind)).collect()
 }
 
 /// The samples of a metric, of all rounds and cases.
 pub fn samples_of<'run>(events: &'run [Value], metric: &str) -> Vec<&'run Value> {
-    of(events, "samples").into_iter().filter(|one| one["metric"] == metric).collect()
+    events_of_kind(events, "samples").into_iter().filter(|one| one["metric"] == metric).collect()
 }
 
 pub fn is(event: &Value, kind: &str) -> bool {
@@ -430,8 +430,10 @@ pub fn is(event: &Value, kind: &str) -> bool {
 
 /// Numbers of rounds of a series that count, and that do not.
 pub fn rounds(events: &[Value], series: &str) -> (usize, usize) {
-    let of_series: Vec<&Value> =
-        of(events, "round").into_iter().filter(|round| round["series"] == series).collect();
+    let of_series: Vec<&Value> = events_of_kind(events, "round")
+        .into_iter()
+        .filter(|round| round["series"] == series)
+        .collect();
     let ok = of_series.iter().filter(|round| round["status"] == "ok").count();
     (ok, of_series.len() - ok)
 }

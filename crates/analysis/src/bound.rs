@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_visit_at_another_clock_widens_the_limit_of_its_round() {
         let run = sample::run();
-        let rounds = Index::of(&run).rounds("os.syscall", &sample::call("read"), "latency");
+        let rounds = Index::from_run(&run).rounds("os.syscall", &sample::call("read"), "latency");
         let mut round = rounds.into_iter().next().expect("it has rounds");
         let rule = |side, exponent| Bound {
             side,

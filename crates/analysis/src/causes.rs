@@ -25,7 +25,7 @@ use table::{CAUSES, IN_COMMON, SLOWER};
 /// A miss whose interval reaches into what was predicted needs no cause. What is true of the
 /// machine explains no miss of a prediction from earlier figures, which it touched as well, nor of
 /// a prediction that counted it in.
-pub fn of(run: &Run, misses: &[Miss]) -> Vec<String> {
+pub fn cause_texts(run: &Run, misses: &[Miss]) -> Vec<String> {
     if run.header.is_published() {
         return Vec::new();
     }
@@ -150,7 +150,7 @@ fn is_counted_in(cause: &Cause, miss: &Miss) -> bool {
     }
     let counted = miss.figure.prior.iter().flat_map(|judged| &judged.prediction.conditions);
     let mut counted = counted.filter(|_| !cause.may_cost_more);
-    miss.of == PredictionKind::Derived || counted.any(|of| cause.counted_as == Some(*of))
+    miss.kind == PredictionKind::Derived || counted.any(|of| cause.counted_as == Some(*of))
 }
 
 fn touches(cause: &Cause, figure: &Figure) -> bool {
@@ -265,8 +265,8 @@ mod tests {
         let read = all.iter().find(|figure| {
             figure.experiment == "os.syscall" && figure.case.text("call") == Some("read")
         });
-        let miss = misses::of(read.expect("is in the sample"), kind);
-        super::of(run, &[miss.expect("is a miss")])
+        let miss = misses::miss(read.expect("is in the sample"), kind);
+        super::cause_texts(run, &[miss.expect("is a miss")])
     }
 
     #[test]
@@ -312,9 +312,9 @@ mod tests {
             factor: None,
             is_certain: true,
         };
-        let told = super::of(&run, &[miss(Verdict::Slower, 4000.0)]);
+        let told = super::cause_texts(&run, &[miss(Verdict::Slower, 4000.0)]);
         assert!(told[0].contains("300 requests/s on 254:0"), "{told:?}");
-        let told = super::of(&run, &[miss(Verdict::Faster, 10.0)]);
+        let told = super::cause_texts(&run, &[miss(Verdict::Faster, 10.0)]);
         assert!(told.iter().all(|text| !text.contains("254:0")), "{told:?}");
     }
 
@@ -323,13 +323,13 @@ mod tests {
         let run = run_of(0.5, &[]);
         let all = figures(&run);
         let mut missed = misses::worst(&all, 10);
-        assert!(!super::of(&run, &missed).is_empty());
+        assert!(!super::cause_texts(&run, &missed).is_empty());
         for miss in &mut missed {
             miss.is_certain = false;
         }
-        assert!(super::of(&run, &missed).is_empty());
+        assert!(super::cause_texts(&run, &missed).is_empty());
         let mut published = run.clone();
         published.header.options.preset = PUBLISHED.to_owned();
-        assert!(super::of(&published, &misses::worst(&all, 10)).is_empty());
+        assert!(super::cause_texts(&published, &misses::worst(&all, 10)).is_empty());
     }
 }

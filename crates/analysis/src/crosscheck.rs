@@ -248,14 +248,14 @@ fn bout<'run>(run: &'run Run, pairing: &'run Pairing) -> Bout<'run> {
 fn compared<'run>(
     pairing: &'run Pairing,
     row: &'run Row,
-    at: usize,
+    position: usize,
     pairs: &[&Pair],
     end: Option<&'run PairingEnd>,
 ) -> Compared<'run> {
     // A turn that has no ratio says nothing: a value is missing, or the rival's is no quantity.
     let both: Vec<(f64, f64)> = pairs
         .iter()
-        .filter_map(|pair| Some((*pair.ours.get(at)?, *pair.theirs.get(at)?)))
+        .filter_map(|pair| Some((*pair.ours.get(position)?, *pair.theirs.get(position)?)))
         .filter(|(ours, theirs)| ours.is_finite() && theirs.is_finite() && *theirs > 0.0)
         .collect();
     let ratios: Vec<f64> = both.iter().map(|(ours, theirs)| ours / theirs).collect();
@@ -265,7 +265,7 @@ fn compared<'run>(
         pairing,
         row,
         end,
-        lack: lack(pairing, at, pairs, both.len()),
+        lack: lack(pairing, position, pairs, both.len()),
         ours: median(&both.iter().map(|(ours, _)| *ours).collect::<Vec<_>>()),
         theirs: median(&both.iter().map(|(_, theirs)| *theirs).collect::<Vec<_>>()),
         verdict: verdict(row.goal, ratio, interval, ratios.len(), pairing.once),

@@ -52,7 +52,7 @@ fn of_value(
     if derived.presence < CERTAIN {
         let share = derived.presence * 100.0;
         let text = format!("uncertain: found in {share:.0} % of the resamples");
-        figure.notes.push(Note::of(NoteKind::Uncertain, text));
+        figure.notes.push(Note::with_kind(NoteKind::Uncertain, text));
     }
     if metric.unit.is_time() {
         let clocks: Vec<f64> = run

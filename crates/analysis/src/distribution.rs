@@ -60,7 +60,7 @@ pub struct Summary {
 
 impl Distribution {
     /// All samples of the rounds.
-    pub fn of<'a, 'run: 'a>(rounds: impl Iterator<Item = &'a RoundSamples<'run>>) -> Self {
+    pub fn from_rounds<'a, 'run: 'a>(rounds: impl Iterator<Item = &'a RoundSamples<'run>>) -> Self {
         let (mut listed, mut counted) = (Vec::new(), Vec::new());
         let (mut censored, mut dropped) = (0, 0);
         for round in rounds {

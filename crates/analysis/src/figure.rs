@@ -139,7 +139,7 @@ pub struct RoundPoint {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stats {
     /// `event`, or `batch(k)`: minimum, maximum and percentiles are then per batch.
-    pub of: String,
+    pub sample_kind: String,
     /// Rounds that count.
     pub rounds: usize,
     /// Of these, disturbed.
@@ -211,7 +211,7 @@ pub const LADDER: [f64; 7] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999];
 impl Stats {
     /// Whether the samples are single events whose spread is a result: round trips, wake-ups, reads.
     pub fn is_of_events(&self) -> bool {
-        self.of == "event" && self.samples > 1
+        self.sample_kind == "event" && self.samples > 1
     }
 }
 

@@ -106,7 +106,7 @@ fn capitalised(text: &str) -> String {
 /// All findings of a run, errors first, otherwise in the order of the report; of a published machine
 /// what is wrong with its figures.
 pub fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
-    let named = Named::of(run, figures);
+    let named = Named::from_figures(run, figures);
     if run.header.is_published() {
         return slips::findings(figures, &named);
     }
@@ -139,14 +139,14 @@ pub fn no_probe(why: Unusable) -> &'static str {
 struct Named<'run>(BTreeMap<&'run str, Names<'run>>);
 
 impl<'run> Named<'run> {
-    fn of(run: &'run Run, figures: &'run [Figure]) -> Self {
+    fn from_figures(run: &'run Run, figures: &'run [Figure]) -> Self {
         let planned = run.plan.iter().flat_map(|plan| &plan.experiments);
         let of_one = |id: &str| {
             let own = figures.iter().filter(|figure| figure.experiment == id);
             own.collect::<Vec<&Figure>>()
         };
         let each = planned.map(|planned| (planned.id.as_str(), planned));
-        Named(each.map(|(id, planned)| (id, Names::of(planned, &of_one(id)))).gather())
+        Named(each.map(|(id, planned)| (id, Names::from_plan(planned, &of_one(id)))).gather())
     }
 
     /// Metric and case with the value, as the discussion names them, behind its experiment where

@@ -22,7 +22,7 @@ pub struct Earlier {
 impl History {
     /// The runs of a figure by condition, as [`scatter`](stats::compare::between::scatter)
     /// takes them; none where no earlier run has it.
-    pub fn of(&self, key: &Key) -> Vec<Vec<&[f64]>> {
+    pub fn values(&self, key: &Key) -> Vec<Vec<&[f64]>> {
         let mut conditions: BTreeMap<usize, Vec<&[f64]>> = BTreeMap::new();
         for earlier in self.0.get(key).into_iter().flatten() {
             let of_condition = conditions.entry(earlier.condition).or_default();

@@ -93,7 +93,7 @@ impl RoundSamples<'_> {
 
 impl<'run> Index<'run> {
     /// Indexes the rounds that count.
-    pub fn of(run: &'run Run) -> Self {
+    pub fn from_run(run: &'run Run) -> Self {
         let mut index =
             Index { samples: HashMap::new(), histograms: HashMap::new(), rounds: HashMap::new() };
         for samples in &run.samples {

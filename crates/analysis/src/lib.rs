@@ -50,7 +50,7 @@ pub fn figures(run: &Run) -> Vec<Figure> {
     let Some(plan) = &run.plan else {
         return Vec::new();
     };
-    let index = Index::of(run);
+    let index = Index::from_run(run);
     let mut figures = Vec::new();
     for experiment in &plan.experiments {
         figures.extend(of_experiment(run, &index, experiment));

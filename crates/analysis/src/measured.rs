@@ -120,7 +120,7 @@ fn of_metric(
         false => 0.0,
     };
     // Tails are never filtered: the distribution is that of all rounds.
-    let pooled = Distribution::of(found.used(true));
+    let pooled = Distribution::from_rounds(found.used(true));
     let stats = stats(&found.estimate(metric)?, &pooled, &found, resolution);
     let under = |printed: &Rounds, condition: Condition| {
         let estimate = printed.estimate(metric)?;
@@ -148,7 +148,7 @@ fn of_metric(
         }
         None => as_found,
     };
-    let mut extra = notes::of(run, &figure, &found.samples, is_event);
+    let mut extra = notes::notes(run, &figure, &found.samples, is_event);
     if found.without_value > 0 {
         extra.push(format!(
             "{} rounds without a value (not finite, or most events never ended) do not count",
@@ -156,7 +156,7 @@ fn of_metric(
         ));
     }
     figure.notes.extend(extra);
-    figure.notes.extend(notes::told(&found.samples));
+    figure.notes.extend(notes::notes_of_rounds(&found.samples));
     Some(figure)
 }
 
@@ -257,7 +257,7 @@ fn stats(
     let of = sample_label(rounds.used(true));
     let modes = apart(pooled.modes(resolution), &of);
     Some(Stats {
-        of,
+        sample_kind: of,
         rounds: estimate.rounds,
         disturbed: estimate.disturbed,
         used: estimate.used,

@@ -12,7 +12,7 @@ pub struct Miss<'run> {
     /// The figure.
     pub figure: &'run Figure,
     /// Which of its predictions was missed.
-    pub of: PredictionKind,
+    pub kind: PredictionKind,
     /// On which side; never [`Verdict::Within`] or [`Verdict::Unpredicted`].
     pub verdict: Verdict,
     /// What was predicted.
@@ -58,7 +58,7 @@ pub fn worst<'figures>(
 
 /// The same of one kind of prediction.
 pub fn worst_of(figures: &[Figure], kind: PredictionKind, most: usize) -> Vec<Miss<'_>> {
-    let mut all: Vec<Miss> = figures.iter().filter_map(|figure| of(figure, kind)).collect();
+    let mut all: Vec<Miss> = figures.iter().filter_map(|figure| miss(figure, kind)).collect();
     sort(&mut all);
     all.truncate(most);
     all
@@ -69,7 +69,7 @@ const KINDS: [PredictionKind; 2] = [PredictionKind::Prior, PredictionKind::Deriv
 
 /// The worse of the misses of a figure's predictions: both are one.
 pub fn of_figure(figure: &Figure) -> Option<Miss<'_>> {
-    let mut both: Vec<Miss> = KINDS.iter().filter_map(|kind| of(figure, *kind)).collect();
+    let mut both: Vec<Miss> = KINDS.iter().filter_map(|kind| miss(figure, *kind)).collect();
     sort(&mut both);
     both.into_iter().next()
 }
@@ -84,8 +84,8 @@ fn by_value(figure: &Figure) -> Option<Miss<'_>> {
         let verdict = judge((value, value), &range, metric.unit, metric.better);
         let is_miss = !matches!(verdict, Verdict::Within | Verdict::Unpredicted);
         let factor = factor(value, &range);
-        let of = *kind;
-        is_miss.then_some(Miss { figure, of, verdict, range, value, factor, is_certain: false })
+        let kind = *kind;
+        is_miss.then_some(Miss { figure, kind, verdict, range, value, factor, is_certain: false })
     };
     let mut both: Vec<Miss> = KINDS.iter().filter_map(miss).collect();
     sort(&mut both);
@@ -124,14 +124,14 @@ pub fn is_worse(miss: &Miss) -> bool {
 }
 
 /// How a figure missed a kind of prediction.
-pub fn of(figure: &Figure, kind: PredictionKind) -> Option<Miss<'_>> {
+pub fn miss(figure: &Figure, kind: PredictionKind) -> Option<Miss<'_>> {
     let judged = judged(figure, kind)?;
     let verdict = judged.verdict.filter(|verdict| *verdict != Verdict::Within)?;
     let (range, value) = (judged.range()?, figure.value?);
     let reaches_in = figure.ci.is_some_and(|ci| range.overlaps(ci));
     Some(Miss {
         figure,
-        of: kind,
+        kind,
         verdict,
         range,
         value,
@@ -151,7 +151,7 @@ fn factor(value: f64, range: &Range) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{KINDS, factor, of, of_figure, within, worst};
+    use super::{KINDS, factor, miss, of_figure, within, worst};
     use crate::{figures, sample};
     use record::event::{Ending, Range};
     use std::collections::HashSet;
@@ -177,10 +177,10 @@ mod tests {
         let labels: HashSet<String> = found.iter().map(|miss| miss.figure.label()).collect();
         assert_eq!(labels.len(), found.len());
         let both = all.iter().find(|figure| {
-            KINDS.iter().all(|kind| of(figure, *kind).is_some_and(|miss| miss.is_certain))
+            KINDS.iter().all(|kind| miss(figure, *kind).is_some_and(|miss| miss.is_certain))
         });
         let both = both.expect("one misses both");
-        let [prior, derived] = KINDS.map(|kind| of(both, kind).and_then(|miss| miss.factor));
+        let [prior, derived] = KINDS.map(|kind| miss(both, kind).and_then(|miss| miss.factor));
         assert_eq!(
             of_figure(both).and_then(|miss| miss.factor),
             [prior, derived].into_iter().flatten().reduce(f64::max)

@@ -19,7 +19,7 @@ pub struct Names<'run> {
 
 impl<'run> Names<'run> {
     /// From all cases of the experiment's figures.
-    pub fn of(planned: &'run PlannedExperiment, figures: &[&'run Figure]) -> Self {
+    pub fn from_plan(planned: &'run PlannedExperiment, figures: &[&'run Figure]) -> Self {
         let (derived, measured): (Vec<&Figure>, Vec<&Figure>) =
             figures.iter().partition(|figure| is_derived(figure));
         Names { planned, measured: varying(&measured), derived: varying(&derived) }
@@ -155,7 +155,7 @@ mod tests {
         let planned = plan.experiments.iter().find(|one| one.id == "memory.latency");
         let planned = planned.expect("the sample has a ladder");
         let own: Vec<&Figure> = all.iter().filter(|one| one.experiment == planned.id).collect();
-        let names = Names::of(planned, &own);
+        let names = Names::from_plan(planned, &own);
         assert_eq!(names.figure(own[6]), "latency (64 KiB)");
         let level = own.iter().find(|one| one.case.text("level") == Some("L2"));
         assert_eq!(names.figure(level.expect("has levels")), "level latency (L2)");
@@ -170,13 +170,13 @@ mod tests {
             })
             .collect();
         let calls: Vec<&Figure> = calls.iter().collect();
-        let names_of_calls = Names::of(planned, &calls);
+        let names_of_calls = Names::from_plan(planned, &calls);
         assert_eq!(
             names_of_calls.stretch(&calls, 6),
             "6 cases: getppid/read/time-vdso/futex and 2 more"
         );
         assert_eq!(names_of_calls.span("call", &calls[..2]), "getppid/read");
         // Alone it needs no name.
-        assert_eq!(Names::of(planned, &own[6..7]).figure(own[6]), "latency");
+        assert_eq!(Names::from_plan(planned, &own[6..7]).figure(own[6]), "latency");
     }
 }

@@ -21,7 +21,7 @@ const VOIDED: f64 = 0.01;
 const LEAST_PAIRS: usize = 6;
 
 /// Notes that a measured figure's statistics give.
-pub fn of(run: &Run, figure: &Figure, rounds: &[(RoundSamples, f64)], is_event: bool) -> Notes {
+pub fn notes(run: &Run, figure: &Figure, rounds: &[(RoundSamples, f64)], is_event: bool) -> Notes {
     let Some((metric, stats)) = figure.metric.as_ref().zip(figure.stats.as_ref()) else {
         return Notes::default();
     };
@@ -31,12 +31,12 @@ pub fn of(run: &Run, figure: &Figure, rounds: &[(RoundSamples, f64)], is_event: 
         notes.extend(at_resolution(run, stats, metric.unit));
     }
     notes.extend(censored(stats, metric.unit));
-    notes.extend(modes(stats, metric.unit).map(|text| Note::of(NoteKind::TwoModes, text)));
+    notes.extend(modes(stats, metric.unit).map(|text| Note::with_kind(NoteKind::TwoModes, text)));
     notes.extend(voided(rounds));
     notes.extend(segments(figure));
     notes.extend(beside_memory(figure, rounds));
     if let Some(check) = figure.bound.as_ref().filter(|check| check.warns()) {
-        notes.push(Note::of(NoteKind::Suspicious, beyond(check, metric.unit)));
+        notes.push(Note::with_kind(NoteKind::Suspicious, beyond(check, metric.unit)));
     }
     notes.extend(figure.no_cycles.iter().map(|why| format!("no cycles: {why}")));
     notes
@@ -44,7 +44,7 @@ pub fn of(run: &Run, figure: &Figure, rounds: &[(RoundSamples, f64)], is_event: 
 
 /// What the experiment itself noted, each once.
 /// What says why a round has no core clock is left out: the figure's own note counts those.
-pub fn told(rounds: &[(RoundSamples, f64)]) -> Notes {
+pub fn notes_of_rounds(rounds: &[(RoundSamples, f64)]) -> Notes {
     let mut notes = Notes::default();
     for note in rounds.iter().flat_map(|(round, _)| &round.samples).flat_map(|of| &of.notes) {
         if note.kind != NoteKind::NoClock && !notes.contains(note) {
@@ -72,7 +72,7 @@ fn disturbed(stats: &Stats, unit: Unit) -> Option<Note> {
         "disturbed: {} of {} rounds, too many to leave out; {quiet}",
         stats.disturbed, stats.rounds
     );
-    Some(Note::of(NoteKind::Disturbed, text))
+    Some(Note::with_kind(NoteKind::Disturbed, text))
 }
 
 fn censored(stats: &Stats, unit: Unit) -> Option<String> {

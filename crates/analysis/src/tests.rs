@@ -14,15 +14,15 @@ use record::run::Run;
 
 /// The latency of the ladder in so many bytes.
 fn rung(figures: &[Figure], bytes: u64) -> &Figure {
-    of(figures, "memory.latency", &sample::rung(bytes), "latency")
+    figure(figures, "memory.latency", &sample::rung(bytes), "latency")
 }
 
 /// The latency of a system call.
 fn call<'a>(figures: &'a [Figure], name: &str) -> &'a Figure {
-    of(figures, "os.syscall", &sample::call(name), "latency")
+    figure(figures, "os.syscall", &sample::call(name), "latency")
 }
 
-fn of<'a>(figures: &'a [Figure], experiment: &str, case: &CaseId, metric: &str) -> &'a Figure {
+fn figure<'a>(figures: &'a [Figure], experiment: &str, case: &CaseId, metric: &str) -> &'a Figure {
     figures.iter().find(|figure| figure.key() == Some(Key::new(experiment, case, metric))).unwrap()
 }
 
@@ -40,7 +40,7 @@ fn a_ladder_rung_has_estimate_interval_and_cycles() {
     assert!((cycles - value * 3.2).abs() < 0.01 * cycles, "{cycles}");
     let stats = rung.stats.as_ref().unwrap();
     assert_eq!((stats.rounds, stats.disturbed, stats.samples), (6, 0, 120));
-    assert_eq!(stats.of, "batch(10000)");
+    assert_eq!(stats.sample_kind, "batch(10000)");
     assert_eq!(stats.best_round, rung.rounds.iter().map(|round| round.value).reduce(f64::min));
     assert_eq!(rung.prior.as_ref().unwrap().verdict, Some(Verdict::Within));
 }
@@ -108,9 +108,9 @@ fn one_round_beyond_a_bound_only_warns() {
 #[test]
 fn events_tell_resolution_and_modes() {
     let figures = figures(&sample::run());
-    let hop = of(&figures, "os.pipe", &CaseId::new(), "hop");
+    let hop = figure(&figures, "os.pipe", &CaseId::new(), "hop");
     let stats = hop.stats.as_ref().unwrap();
-    assert_eq!((stats.of.as_str(), stats.modes.len()), ("event", 2));
+    assert_eq!((stats.sample_kind.as_str(), stats.modes.len()), ("event", 2));
     assert!(hop.notes.iter().any(|note| note.starts_with("at resolution: p50")));
     assert!((stats.modes[0].share - 0.66).abs() < 0.01 && hop.notes.has(NoteKind::TwoModes));
     // It has a prior without a range.
@@ -120,7 +120,7 @@ fn events_tell_resolution_and_modes() {
 #[test]
 fn once_takes_its_interval_from_blocks() {
     let figures = figures(&sample::run());
-    let rate = of(&figures, "clock.rate", &CaseId::new(), "counter");
+    let rate = figure(&figures, "clock.rate", &CaseId::new(), "counter");
     assert_eq!(rate.interval, Interval::WithinRun);
     let (low, high) = rate.ci.unwrap();
     assert!(low >= 2.445e9 * (1.0 - 1e-6) && high <= 2.445e9 * (1.0 + 1e-6));
@@ -143,10 +143,10 @@ fn absences_have_reasons() {
 fn derived_values_are_judged_and_carry_doubt() {
     let figures = figures(&sample::run());
     let level = |name: &str| CaseId::new().with("level", name);
-    let l1 = of(&figures, "memory.latency", &level("L1"), "level_latency");
+    let l1 = figure(&figures, "memory.latency", &level("L1"), "level_latency");
     assert_eq!(l1.interval, Interval::Resamples);
     assert!((l1.cycles.unwrap() - 4.0).abs() < 0.05);
-    let l3 = of(&figures, "memory.latency", &level("L3"), "level_size");
+    let l3 = figure(&figures, "memory.latency", &level("L3"), "level_size");
     assert_eq!(l3.prior.as_ref().unwrap().verdict, Some(Verdict::Within));
     assert!(l3.notes.has(NoteKind::Uncertain));
     assert!(!figures.iter().any(|figure| figure.label().contains("level=DRAM level_size")));

@@ -123,11 +123,11 @@ pub fn demand_written_extents(file: &File, bytes: u64) -> Result<Option<usize>> 
 }
 
 fn all_on_device(extents: &[Extent], bytes: u64) -> Result<()> {
-    let end = |extent: &Extent| (extent.at + extent.bytes).min(bytes);
+    let end = |extent: &Extent| (extent.device_offset + extent.bytes).min(bytes);
     let held: u64 = extents
         .iter()
         .filter(|extent| extent.is_on_device())
-        .map(|extent| end(extent).saturating_sub(extent.at))
+        .map(|extent| end(extent).saturating_sub(extent.device_offset))
         .sum();
     ensure!(
         held == bytes,

@@ -176,7 +176,7 @@ mod tests {
         samples.case = CaseId::new();
         samples.raw =
             Raw::Quartets { k: 10, n: vec![100.0, 100.0], two_n: vec![200.0, 240.0], voids: 0 };
-        let mut run = Run::new(sample::own().header);
+        let mut run = Run::new(sample::run_of_plumb().header);
         let experiment = samples.series.split('/').next().map(str::to_owned);
         let experiment = experiment.expect("a series has a name");
         let metric = samples.metric.clone();

@@ -54,7 +54,7 @@ pub struct Operation {
 
 /// The counters of the NFS mount at `target`; of several on one point those of the last. `None`
 /// where nothing of NFS is mounted there.
-pub fn of(mountstats: &str, target: &str) -> Option<MountStats> {
+pub fn at_target(mountstats: &str, target: &str) -> Option<MountStats> {
     all(mountstats).into_iter().rfind(|mount| mount.target == target)
 }
 
@@ -160,7 +160,7 @@ impl Operation {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, Operation, all, of};
+    use super::{Bytes, Operation, all, at_target};
 
     const V4: &str = include_str!("testdata/mountstats-v4");
     const V3: &str = include_str!("testdata/mountstats-v3");
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn mounts_of_both_versions_tell_their_operations() {
         let of_version = |text: &str, place: &str, version: &str| {
-            let mount = of(text, place).expect("is mounted");
+            let mount = at_target(text, place).expect("is mounted");
             assert!(mount.options.contains(version), "{}", mount.options);
             let read = mount.operations["READ"];
             assert!(read.count > 0 && read.received_bytes > 4096, "{read:?}");
@@ -191,19 +191,19 @@ mod tests {
 
     #[test]
     fn only_the_mount_asked_for_is_found_and_the_last_of_one_place() {
-        assert_eq!(of(V4, "/"), None);
-        assert_eq!(of("", "/mnt/4"), None);
+        assert_eq!(at_target(V4, "/"), None);
+        assert_eq!(at_target("", "/mnt/4"), None);
         let twice = "device a:/x mounted on /m with fstype nfs4 statvers=1.1\n\topts:\trw,one\n\
             device b mounted on /m with fstype ext4\n\tbytes:\t1 2 3 4 5 6 7 8\n\
             device a:/y mounted on /m with fstype nfs4 statvers=1.1\n\topts:\trw,two\n\
             device a:/z mounted on /with\\040space with fstype nfs statvers=1.0\n\
             \t        READ: 1 2 0 100 200 3 4 5\n";
-        assert_eq!(of(twice, "/m").expect("is there").options, "rw,two");
+        assert_eq!(at_target(twice, "/m").expect("is there").options, "rw,two");
         let mounts = all(twice);
         assert_eq!(mounts.len(), 3);
         assert_eq!(mounts[0].bytes, None, "these were another mount's");
         // Older statistics have no errors.
-        let read = of(twice, "/with space").expect("is there").operations["READ"];
+        let read = at_target(twice, "/with space").expect("is there").operations["READ"];
         assert_eq!((read.errors, read.retransmissions()), (None, 1));
         assert_eq!(read.execute_ms, 5);
     }

@@ -41,7 +41,7 @@ impl Root {
     /// A recorded machine: a directory that holds `proc/`, `sys/`, `cpuid.txt` and `facts.txt`, or
     /// one that holds all of them as `tree.txt` (see [`Root::tree`]). Errors: when `dir` is no
     /// directory or its `tree.txt` cannot be read.
-    pub fn at(dir: &Path) -> Result<Root> {
+    pub fn recorded(dir: &Path) -> Result<Root> {
         let archive = dir.join("tree.txt");
         if archive.is_file() {
             let text = std::fs::read_to_string(&archive)
@@ -346,11 +346,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
         std::fs::create_dir_all(dir.path().join("proc/sys")).expect("it is writable");
         std::fs::write(dir.path().join("proc/sys/x"), "[a] b\n").expect("it is writable");
-        let directory = Root::at(dir.path()).expect("it is a directory");
+        let directory = Root::recorded(dir.path()).expect("it is a directory");
         assert_eq!(directory.selected("proc/sys/x").as_deref(), Some("a"));
         std::fs::write(dir.path().join("tree.txt"), "== proc/sys/x\nb\n").expect("it is writable");
-        let archive = Root::at(dir.path()).expect("it is a directory");
+        let archive = Root::recorded(dir.path()).expect("it is a directory");
         assert_eq!(archive.selected("proc/sys/x").as_deref(), Some("b"));
-        assert!(Root::at(&dir.path().join("none")).is_err());
+        assert!(Root::recorded(&dir.path().join("none")).is_err());
     }
 }

@@ -22,7 +22,7 @@ pub enum Kind {
 
 impl Kind {
     /// By a release as `6.1.0-18-amd64`.
-    pub fn of(release: &str) -> Option<Kind> {
+    pub fn from_release(release: &str) -> Option<Kind> {
         let (major, minor, patch) = numbers(release)?;
         Some(if (major, minor) >= EEVDF_SINCE {
             Kind::Eevdf
@@ -126,7 +126,7 @@ mod tests {
             ("linux", None),
             ("", None),
         ] {
-            assert_eq!(Kind::of(release), kind, "{release}");
+            assert_eq!(Kind::from_release(release), kind, "{release}");
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
             ("alder-lake-hybrid", None),
             ("graviton3", None),
         ] {
-            let root = Root::at(&hosts.join(name)).expect("recorded");
+            let root = Root::recorded(&hosts.join(name)).expect("recorded");
             assert_eq!(read(&root).own_slice_ns, slice, "{name}");
         }
         let told = |ns| {

@@ -12,7 +12,7 @@ const HOSTS: &[&str] = &["vm-granite-rapids", "epyc-7763-2s", "alder-lake-hybrid
 
 fn root(name: &str) -> Root {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hosts").join(name);
-    Root::at(&dir).expect("the recorded host is in the repository")
+    Root::recorded(&dir).expect("the recorded host is in the repository")
 }
 
 fn host(name: &str) -> Host {

@@ -303,7 +303,7 @@ fn crowding(facts: Facts) -> Option<(f64, String)> {
 
 /// What the hardware takes in cycles, by a source.
 fn cycles_of(cycles: Range, what: impl std::fmt::Display, source: &str) -> Law {
-    Law::hardware(cycles, format!("{what}, {} cycles ({source})", told(cycles)))
+    Law::hardware(cycles, format!("{what}, {} cycles ({source})", cycles_text(cycles)))
 }
 
 impl Published {
@@ -428,7 +428,7 @@ pub fn vdso_read(facts: Facts) -> Law {
     clocked(facts, read + scaling)
 }
 
-fn told(cycles: Range) -> String {
+fn cycles_text(cycles: Range) -> String {
     let digits = record::quantity::digits;
     match cycles.low == cycles.high {
         true => digits(cycles.likely),

@@ -59,7 +59,7 @@ fn joined<T>(between: &str, all: &[T], text: impl Fn(&T) -> String) -> Option<St
 }
 
 fn machine(dir: &Path) -> Machine {
-    let root = Root::at(dir).expect("a tree of tests/hosts is read");
+    let root = Root::recorded(dir).expect("a tree of tests/hosts is read");
     let host = Host::read(&root);
     let measuring = choose_cpu(&host, &Snapshot::read(&root, &host.cpu.usable()));
     let site = Site { cpus: measuring.into_iter().collect(), host, ..bare_site() };

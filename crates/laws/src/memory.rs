@@ -173,7 +173,7 @@ const RANDOM_REPLACEMENT: f64 = 2.3;
 const SHARPNESS: [f64; 3] = [CYCLIC, 3.0, 1.5];
 
 impl Hierarchy {
-    fn of(facts: Facts) -> Hierarchy {
+    fn for_machine(facts: Facts) -> Hierarchy {
         let site = facts.site;
         let (costs, sure) = costs(core(site));
         let clock = best_core_clock(facts);
@@ -365,7 +365,7 @@ fn because(site: &Site, sure: bool, kind: &str, described: bool) -> String {
 /// Time of one load of a walk, in ns.
 pub fn load_latency(facts: Facts, of: &Point) -> Law {
     let footprint = of.footprint as f64;
-    let hierarchy = Hierarchy::of(facts);
+    let hierarchy = Hierarchy::for_machine(facts);
     // Huge pages on bare metal fill the sets of a cache evenly: a walk finds the whole cache.
     let is_even = of.pages == On::Huge && !is_guest(facts.site);
     let in_l1 = footprint <= 2.0 * hierarchy.levels[0].bytes.likely;
@@ -401,13 +401,13 @@ pub fn load_latency(facts: Facts, of: &Point) -> Law {
 /// Latency of a level, in ns. Errors: why nothing can be said: the machine does not describe such a
 /// level.
 pub fn level_latency(facts: Facts, level: Level) -> Result<Law, String> {
-    let hierarchy = Hierarchy::of(facts);
+    let hierarchy = Hierarchy::for_machine(facts);
     Ok(hierarchy.law(hierarchy.level(level)?.ns))
 }
 
 /// Latency of a level, in core cycles. Errors: as [`level_latency`].
 pub fn level_cycles(facts: Facts, level: Level) -> Result<Law, String> {
-    let hierarchy = Hierarchy::of(facts);
+    let hierarchy = Hierarchy::for_machine(facts);
     let costs = hierarchy.level(level)?;
     let by_clock = product(costs.ns, scaled(hierarchy.clock.range, 1e-9));
     Ok(hierarchy.law(match costs.cycles {
@@ -420,7 +420,7 @@ pub fn level_cycles(facts: Facts, level: Level) -> Result<Law, String> {
 /// Size of a cache, as a ladder finds it, in bytes. Errors: as [`level_latency`]; main memory has
 /// no size to find.
 pub fn level_size(site: &Site, level: Level) -> Result<Law, String> {
-    let hierarchy = Hierarchy::of(Facts::prior(site));
+    let hierarchy = Hierarchy::for_machine(Facts::prior(site));
     let costs = hierarchy.level(level)?;
     if costs.described == 0.0 {
         return Err(undescribed(level));
@@ -456,7 +456,7 @@ pub fn line_size(site: &Site) -> Law {
 
 /// Random over forward at one line a step, over a footprint beyond the private caches.
 pub fn prefetch_gain(site: &Site, footprint: f64) -> Law {
-    let hierarchy = Hierarchy::of(Facts::prior(site));
+    let hierarchy = Hierarchy::for_machine(Facts::prior(site));
     let random = hierarchy.random(footprint).likely;
     let l1 = hierarchy.l1().likely;
     let shares = exposed(core(site), Pattern::Forward, LINE, false, LINE);

@@ -28,7 +28,7 @@ pub struct Chains {
     /// Loads of each chain since it entered.
     walked: u64,
     /// Address that each chain loads next.
-    at: [u64; MOST_CHAINS],
+    positions: [u64; MOST_CHAINS],
 }
 
 impl Chains {
@@ -56,7 +56,7 @@ impl Chains {
             order: shuffled(count, seed),
             count: 0,
             walked: 0,
-            at: [0; MOST_CHAINS],
+            positions: [0; MOST_CHAINS],
         };
         chains.link();
         chains.enter(1)?;
@@ -72,7 +72,7 @@ impl Chains {
         self.count = count;
         self.walked = 0;
         for chain in 0..count {
-            self.at[chain] = self.address(self.expected(chain));
+            self.positions[chain] = self.address(self.expected(chain));
         }
         Ok(())
     }
@@ -81,13 +81,13 @@ impl Chains {
     pub fn chase(&mut self, turns: u64) {
         // SAFETY: every slot leads to a slot of this mapping, which no other code can write to,
         // every chain is on one, and `at` has room for all chains.
-        unsafe { arch::CHAINS[self.count - 1](turns, self.at.as_mut_ptr()) }
+        unsafe { arch::CHAINS[self.count - 1](turns, self.positions.as_mut_ptr()) }
         self.walked += turns;
     }
 
     /// Whether every chain stands where so many loads lead by the order that was drawn.
     pub fn is_right(&self) -> bool {
-        (0..self.count).all(|chain| self.at[chain] == self.address(self.expected(chain)))
+        (0..self.count).all(|chain| self.positions[chain] == self.address(self.expected(chain)))
     }
 
     /// Number of slots.
@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn slot(chains: &Chains, chain: usize) -> u64 {
-        (chains.at[chain] - chains.mapping.as_ptr() as u64) / 64
+        (chains.positions[chain] - chains.mapping.as_ptr() as u64) / 64
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
             assert_eq!(chains.count, count);
         }
         // It must see a chain that is elsewhere.
-        chains.at[MOST_CHAINS - 1] = chains.at[0];
+        chains.positions[MOST_CHAINS - 1] = chains.positions[0];
         assert!(!chains.is_right());
     }
 

@@ -16,7 +16,7 @@ macro_rules! states {
         }
 
         impl State {
-            fn of(number: u8) -> Option<State> {
+            fn from_number(number: u8) -> Option<State> {
                 match number {
                     $($number => Some(State::$name),)*
                     _ => None,
@@ -64,7 +64,7 @@ impl State {
 pub fn state(socket: BorrowedFd<'_>) -> io::Result<State> {
     let mut told = [0_u8; 8];
     option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut told)?;
-    State::of(told[0]).ok_or_else(|| io::Error::other(format!("TCP state {}", told[0])))
+    State::from_number(told[0]).ok_or_else(|| io::Error::other(format!("TCP state {}", told[0])))
 }
 
 /// Has a bind(2) to port 0 choose an address only: connect(2) then takes a port that is free for
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn every_state_has_its_number_and_no_other() {
-        let all: Vec<State> = (0..=255).filter_map(State::of).collect();
+        let all: Vec<State> = (0..=255).filter_map(State::from_number).collect();
         assert_eq!(all.len(), 11);
         let waiting: Vec<State> =
             all.into_iter().filter(|state| state.awaits_acknowledgement()).collect();

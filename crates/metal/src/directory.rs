@@ -47,7 +47,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    fn of(facts: &Stat) -> Self {
+    fn from_stat(facts: &Stat) -> Self {
         Identity { device: facts.st_dev, inode: facts.st_ino }
     }
 }
@@ -234,7 +234,7 @@ pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Res
         let (parent, name) = parent(path)?;
         refuse_shared(&parent)?;
         mkdirat(&parent, name, Mode::from_raw_mode(0o755))?;
-        let Identity { device, inode } = Identity::of(&fstat(open(&parent, name)?)?);
+        let Identity { device, inode } = Identity::from_stat(&fstat(open(&parent, name)?)?);
         Ok([device.to_le_bytes(), inode.to_le_bytes()].concat())
     })?;
     match (word(&made, 0), word(&made, 1)) {
@@ -255,7 +255,7 @@ pub fn remove<'flag>(
         let (parent, name) = parent(path)?;
         if let Some(is) = &is {
             let dir = open(&parent, name)?;
-            if !is(Identity::of(&fstat(&dir)?)) {
+            if !is(Identity::from_stat(&fstat(&dir)?)) {
                 return Err(io::Error::other("it is not the directory that plumb made"));
             }
             empty(&dir, &[], signs)?;

@@ -180,18 +180,18 @@ impl Area {
     /// Maps over a part of a reserved range.
     fn put(
         &self,
-        at: usize,
+        position: usize,
         bytes: usize,
         protection: i32,
         flags: i32,
-        of: Option<(&File, u64)>,
+        file: Option<(&File, u64)>,
     ) -> io::Result<()> {
-        assert!(at + bytes <= self.bytes, "inside of what was reserved");
-        let (fd, offset) = of.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
+        assert!(position + bytes <= self.bytes, "inside of what was reserved");
+        let (fd, offset) = file.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
         // SAFETY: MAP_FIXED replaces pages of the range that `reserve` made for this area alone.
         let placed = unsafe {
             libc::mmap(
-                self.start().wrapping_add(at).cast(),
+                self.start().wrapping_add(position).cast(),
                 bytes,
                 protection,
                 flags,

@@ -56,7 +56,7 @@ pub struct Echo {
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     bytes: usize,
-    told: socket::Told,
+    ancillary: socket::Ancillary,
 }
 
 impl Echo {
@@ -151,7 +151,7 @@ impl Echo {
     #[inline]
     pub fn receive(&mut self) -> io::Result<Packet> {
         let (bytes, told) = socket::receive(&self.socket, &mut self.inbox)?;
-        Ok(Packet { bytes, told })
+        Ok(Packet { bytes, ancillary: told })
     }
 
     /// What the packet that came last says, if it is the answer to the echo that was numbered last;
@@ -171,10 +171,10 @@ impl Echo {
             self.strays += 1;
             return Ok(None);
         }
-        let stamped_ns = packet.told.stamped_ns.ok_or_else(|| {
+        let stamped_ns = packet.ancillary.stamped_ns.ok_or_else(|| {
             io::Error::other("the kernel gave no time stamp with what it received")
         })?;
-        Ok(Some(Answer { stamped_ns, hops_left: packet.told.hops_left }))
+        Ok(Some(Answer { stamped_ns, hops_left: packet.ancillary.hops_left }))
     }
 }
 

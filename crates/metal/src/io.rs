@@ -139,7 +139,7 @@ impl Failure {
     }
 
     /// What a result of a system call or a completion says, if it is not `bytes`.
-    fn of(op: Op, offset: u64, bytes: usize, result: i64) -> Failure {
+    fn from_result(op: Op, offset: u64, bytes: usize, result: i64) -> Failure {
         match usize::try_from(result) {
             Ok(moved) => Failure::Short { op, offset, bytes, moved },
             Err(_) => Failure::Operation {

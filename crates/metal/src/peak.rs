@@ -148,17 +148,17 @@ impl Peak {
     /// Prepares runs of about `instructions`, at least one turn, and does the
     /// first. `None` if this processor does not have the instruction.
     pub fn new(kernel: Kernel, instructions: u64) -> Option<Peak> {
-        Some(Peak::of(kernel, arch::peak_body(kernel)?, instructions))
+        Some(Peak::from_kernel(kernel, arch::peak_body(kernel)?, instructions))
     }
 
     /// One chain of dependent steps at a vector width; each takes the instruction's latency: fused
     /// f64 (multiplied at SSE2) or additions of i64. `None` for others, and where this processor
     /// does not have it.
     pub fn chain(kernel: Kernel, instructions: u64) -> Option<Peak> {
-        Some(Peak::of(kernel, arch::peak_chain(kernel)?, instructions))
+        Some(Peak::from_kernel(kernel, arch::peak_chain(kernel)?, instructions))
     }
 
-    fn of(kernel: Kernel, body: Body, instructions: u64) -> Peak {
+    fn from_kernel(kernel: Kernel, body: Body, instructions: u64) -> Peak {
         let mut peak = Peak {
             kernel,
             body,

@@ -93,7 +93,13 @@ pub fn openat(directory: Option<BorrowedFd>, path: &CStr, flags: i32) -> io::Res
     // SAFETY: `path` ends in a zero byte; the directory is open or AT_FDCWD; this code owns what
     // the kernel opens.
     unsafe {
-        opened(call!(SYS_openat, at(directory), path.as_ptr(), flags | libc::O_CLOEXEC, MODE))
+        opened(call!(
+            SYS_openat,
+            directory_fd(directory),
+            path.as_ptr(),
+            flags | libc::O_CLOEXEC,
+            MODE
+        ))
     }
 }
 
@@ -109,7 +115,9 @@ pub fn close(fd: OwnedFd) -> io::Result<()> {
 pub fn newfstatat(directory: Option<BorrowedFd>, path: &CStr) -> io::Result<libc::stat> {
     // SAFETY: the kernel writes one stat, in the C library's layout on both architectures; `path`
     // ends in a zero byte.
-    unsafe { written!(status, call!(SYS_newfstatat, at(directory), path.as_ptr(), status, 0)) }
+    unsafe {
+        written!(status, call!(SYS_newfstatat, directory_fd(directory), path.as_ptr(), status, 0))
+    }
 }
 
 /// Reads into `buffer`; returns bytes. Errors: those of read(2).
@@ -241,7 +249,7 @@ pub fn fcntl_getfl(fd: BorrowedFd) -> io::Result<usize> {
 }
 
 #[inline(always)]
-fn at(directory: Option<BorrowedFd>) -> i32 {
+fn directory_fd(directory: Option<BorrowedFd>) -> i32 {
     directory.map_or(libc::AT_FDCWD, |fd| fd.as_raw_fd())
 }
 

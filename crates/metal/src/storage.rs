@@ -59,7 +59,7 @@ struct Map {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Where it begins in the file, in bytes.
-    pub at: u64,
+    pub device_offset: u64,
     /// Its length in bytes.
     pub bytes: u64,
     flags: u32,
@@ -78,7 +78,7 @@ impl Extent {
 pub fn extents(file: &File) -> io::Result<Option<Vec<Extent>>> {
     let mut all: Vec<Extent> = Vec::new();
     loop {
-        let start = all.last().map_or(0, |extent| extent.at + extent.bytes);
+        let start = all.last().map_or(0, |extent| extent.device_offset + extent.bytes);
         let mut map = Map {
             head: Head {
                 start,
@@ -98,7 +98,7 @@ pub fn extents(file: &File) -> io::Result<Option<Vec<Extent>>> {
         }
         let found = &map.extents[..(map.head.mapped as usize).min(AT_ONCE)];
         all.extend(found.iter().map(|raw| Extent {
-            at: raw.logical,
+            device_offset: raw.logical,
             bytes: raw.length,
             flags: raw.flags,
         }));
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(bytes, 2 << 16);
         let all = extents(&file).unwrap().unwrap();
         let last = all.last().unwrap();
-        assert_eq!(last.at + last.bytes, (1 << 20) + (1 << 16));
+        assert_eq!(last.device_offset + last.bytes, (1 << 20) + (1 << 16));
     }
 
     #[test]
@@ -160,14 +160,14 @@ mod tests {
         }
         file.sync_all().unwrap();
         let Some(all) = extents(&file).unwrap() else { return skips::test("file-system") };
-        let starts: Vec<u64> = all.iter().map(|extent| extent.at).collect();
+        let starts: Vec<u64> = all.iter().map(|extent| extent.device_offset).collect();
         let expected: Vec<u64> = (0..pieces).map(|index| index << 17).collect();
         assert_eq!(starts, expected);
     }
 
     #[test]
     fn what_is_only_reserved_is_not_on_the_device() {
-        let reserved = Extent { at: 0, bytes: 4096, flags: 0x801 };
+        let reserved = Extent { device_offset: 0, bytes: 4096, flags: 0x801 };
         assert!(!reserved.is_on_device());
     }
 }

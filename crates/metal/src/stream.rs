@@ -276,7 +276,7 @@ pub struct Stream {
     /// Sweeps of the pass under way that are complete.
     sweep: usize,
     /// Units of the sweep under way that are complete.
-    at: usize,
+    position: usize,
     /// Of what was read: scalar words all together, or the last vectors.
     sum: u64,
     /// Where the last run began, its units, and their width.
@@ -335,7 +335,7 @@ impl Stream {
             constant: value::constant(kernel),
             passes: 0,
             sweep: 0,
-            at: 0,
+            position: 0,
             sum: 0,
             last: (0, 0, kernel.width),
         };
@@ -364,7 +364,7 @@ impl Stream {
     pub fn step(&mut self, bytes: usize) -> u64 {
         let units = self.units();
         let wanted = (bytes / (LINE * self.kernel.op.moves())).max(1);
-        if wanted >= units && self.at == 0 && sweeps(self.kernel.access) == 1 {
+        if wanted >= units && self.position == 0 && sweeps(self.kernel.access) == 1 {
             let passes = (wanted + units / 2) / units;
             self.run(units, passes);
             self.passes += passes as u64;
@@ -422,11 +422,11 @@ impl Stream {
 
     /// Moves at most so many units, of one sweep; how many.
     fn advance(&mut self, most: usize) -> usize {
-        let units = most.min(self.units() - self.at);
+        let units = most.min(self.units() - self.position);
         self.run(units, 1);
-        self.at += units;
-        if self.at == self.units() {
-            self.at = 0;
+        self.position += units;
+        if self.position == self.units() {
+            self.position = 0;
             self.sweep += 1;
         }
         if self.sweep == sweeps(self.kernel.access) {
@@ -438,8 +438,8 @@ impl Stream {
 
     /// Passes over so many units from the present place on.
     fn run(&mut self, units: usize, passes: usize) {
-        assert!(self.at + units <= self.units() && units > 0 && passes > 0);
-        let line = self.sweep + self.at * sweeps(self.kernel.access);
+        assert!(self.position + units <= self.units() && units > 0 && passes > 0);
+        let line = self.sweep + self.position * sweeps(self.kernel.access);
         let base = self.mapping.as_mut_slice().as_mut_ptr();
         // Arrays that the kernel does not name are not accessed.
         let [a, b, c] = self.starts.map(|start| base.wrapping_add(start + line * LINE));
@@ -449,7 +449,7 @@ impl Stream {
         // sweeps, and `new` has compared the arrays' ends with the mapping's.
         let sum = unsafe { (self.code)(a, b, c, units, passes, self.constant.0.as_ptr()) };
         self.sum = if self.kernel.width.is_vector() { sum } else { self.sum.wrapping_add(sum) };
-        self.last = (self.at, units, self.width);
+        self.last = (self.position, units, self.width);
     }
 }
 

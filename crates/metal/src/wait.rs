@@ -30,7 +30,7 @@ pub(crate) fn poll(polls: &mut [libc::pollfd], timeout: Duration) -> io::Result<
 }
 
 /// Whether each has something.
-fn told(polls: &[libc::pollfd]) -> Vec<bool> {
+fn have_events(polls: &[libc::pollfd]) -> Vec<bool> {
     polls.iter().map(|poll| poll.revents != 0).collect()
 }
 
@@ -39,7 +39,7 @@ fn told(polls: &[libc::pollfd]) -> Vec<bool> {
 pub fn which_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
     let mut polls: Vec<_> = fds.iter().map(|fd| entry(*fd, libc::POLLIN)).collect();
     poll(&mut polls, timeout)?;
-    Ok(told(&polls))
+    Ok(have_events(&polls))
 }
 
 /// Like [`readable`], but looks at a flag that a handler of `signals` sets, and loses none of them
@@ -95,7 +95,7 @@ pub fn any_unless(
             &raw const blocked.before,
         )
     })?;
-    Ok(told(&polls))
+    Ok(have_events(&polls))
 }
 
 /// Signals that the calling thread does not take until this is dropped.

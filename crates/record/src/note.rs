@@ -42,29 +42,29 @@ pub struct Note {
 
 impl Note {
     /// A note of this kind.
-    pub fn of(kind: NoteKind, text: impl Into<String>) -> Note {
+    pub fn with_kind(kind: NoteKind, text: impl Into<String>) -> Note {
         Note { kind, text: text.into() }
     }
 
     /// Bytes that should have come from a device or a server came from a cache.
     pub fn cache(text: impl Into<String>) -> Note {
-        Note::of(NoteKind::Cache, text)
+        Note::with_kind(NoteKind::Cache, text)
     }
 
     /// A sync that may not outlive a loss of power.
     pub fn power(text: impl Into<String>) -> Note {
-        Note::of(NoteKind::Power, text)
+        Note::with_kind(NoteKind::Power, text)
     }
 
     /// Why the round has no core clock.
     pub fn no_clock(text: impl Into<String>) -> Note {
-        Note::of(NoteKind::NoClock, text)
+        Note::with_kind(NoteKind::NoClock, text)
     }
 }
 
 impl From<String> for Note {
     fn from(text: String) -> Note {
-        Note::of(NoteKind::Plain, text)
+        Note::with_kind(NoteKind::Plain, text)
     }
 }
 
@@ -126,11 +126,11 @@ impl Notes {
 
     /// Whether any is of this kind.
     pub fn has(&self, kind: NoteKind) -> bool {
-        self.of(kind).is_some()
+        self.first_of_kind(kind).is_some()
     }
 
     /// The first of this kind.
-    pub fn of(&self, kind: NoteKind) -> Option<&Note> {
+    pub fn first_of_kind(&self, kind: NoteKind) -> Option<&Note> {
         self.0.iter().find(|note| note.kind == kind)
     }
 

@@ -44,7 +44,7 @@ pub struct Redaction {
 
 impl Redaction {
     /// From the first line of a record.
-    pub fn of(header: &str) -> Self {
+    pub fn from_header(header: &str) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Header {
@@ -83,7 +83,7 @@ impl Redaction {
                 continue;
             }
             let said = serde_json::from_str::<String>(token).ok();
-            match said.and_then(|text| self.told(name, &text)) {
+            match said.and_then(|text| self.replacement(name, &text)) {
                 Some(other) => all.push_str(&serde_json::Value::String(other).to_string()),
                 None => all.push_str(token),
             }
@@ -93,7 +93,7 @@ impl Redaction {
     }
 
     /// What stands instead of a text; none where it may stay.
-    fn told(&self, name: &str, text: &str) -> Option<String> {
+    fn replacement(&self, name: &str, text: &str) -> Option<String> {
         if NAMED.contains(&name) || (name == GROUP && text.contains('/')) {
             return Some(LEFT_OUT.to_owned());
         }
@@ -160,7 +160,7 @@ mod tests {
     use super::Redaction;
 
     fn check(line: &str, expected: &str) {
-        let redaction = Redaction::of(
+        let redaction = Redaction::from_header(
             r#"{"event":"header","peers":[{"name":"alpha"}],"options":{"dir":"/mnt/my files"}}"#,
         );
         assert_eq!(redaction.line(line), expected);

@@ -114,7 +114,7 @@ impl ByCase {
         cases.entry(case).or_default().push(at);
     }
 
-    fn of(&self, experiment: &str, case: Option<&CaseId>) -> &[usize] {
+    fn positions(&self, experiment: &str, case: Option<&CaseId>) -> &[usize] {
         let none = CaseId::new();
         self.0
             .get(experiment)
@@ -223,12 +223,12 @@ impl Run {
     }
 
     fn place_of_derived(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<usize> {
-        let places = self.places.derived.of(experiment, Some(case)).iter();
+        let places = self.places.derived.positions(experiment, Some(case)).iter();
         places.copied().find(|at| self.derived[*at].metric == metric)
     }
 
     fn place_of_outcome(&self, experiment: &str, case: Option<&CaseId>) -> Option<usize> {
-        let places = self.places.outcomes.of(experiment, case).iter();
+        let places = self.places.outcomes.positions(experiment, case).iter();
         places.copied().find(|at| self.outcomes[*at].case.as_ref() == case)
     }
 
@@ -277,7 +277,7 @@ impl Run {
 
     /// The prediction of a key; the last one written counts.
     pub fn prediction(&self, key: &Key, of: PredictionKind) -> Option<&PredictionEvent> {
-        let places = self.places.predictions.of(&key.experiment, Some(&key.case));
+        let places = self.places.predictions.positions(&key.experiment, Some(&key.case));
         places
             .iter()
             .rev()

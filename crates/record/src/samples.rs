@@ -242,7 +242,7 @@ struct Line {
     metric: String,
     #[serde(default)]
     visit: u32,
-    of: Of,
+    of: Counted,
     k: Option<u64>,
     step: Option<f64>,
     steps: Option<Vec<i64>>,
@@ -267,7 +267,7 @@ struct Line {
 /// Which [`Raw`] a line has.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Of {
+enum Counted {
     Event,
     Quartets,
     Batch,
@@ -277,9 +277,9 @@ enum Of {
 impl Serialize for Samples {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let (of, k) = match &self.raw {
-            Raw::Event { .. } => (Of::Event, None),
-            Raw::Quartets { k, .. } => (Of::Quartets, Some(k)),
-            Raw::Batch { k, .. } => (Of::Batch, Some(k)),
+            Raw::Event { .. } => (Counted::Event, None),
+            Raw::Quartets { k, .. } => (Counted::Quartets, Some(k)),
+            Raw::Batch { k, .. } => (Counted::Batch, Some(k)),
         };
         let mut line = to.serialize_map(None)?;
         line.serialize_entry("series", &self.series)?;
@@ -339,7 +339,7 @@ impl<'de> Deserialize<'de> for Samples {
         let lacks = D::Error::missing_field;
         let listed = |values: Option<Vec<f64>>, name| values.ok_or_else(|| lacks(name));
         let raw = match line.of {
-            Of::Event => Raw::Event {
+            Counted::Event => Raw::Event {
                 values: match (line.step, line.steps, line.ascending) {
                     (Some(step), Some(counts), _) => multiples(&counts, step),
                     (Some(step), None, Some(ascending)) => multiples(&sums(&ascending), step),
@@ -347,13 +347,13 @@ impl<'de> Deserialize<'de> for Samples {
                     (None, ..) => listed(line.values, "values")?,
                 },
             },
-            Of::Quartets => Raw::Quartets {
+            Counted::Quartets => Raw::Quartets {
                 k: line.k.ok_or_else(|| lacks("k"))?,
                 n: listed(line.n, "n")?,
                 two_n: listed(line.two_n, "two_n")?,
                 voids: line.voids.unwrap_or(0),
             },
-            Of::Batch => Raw::Batch {
+            Counted::Batch => Raw::Batch {
                 k: line.k.ok_or_else(|| lacks("k"))?,
                 values: listed(line.values, "values")?,
             },

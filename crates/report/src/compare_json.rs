@@ -298,9 +298,9 @@ fn of_near(one: &Near) -> FlatNear {
         published: one.published.label(),
         printed: one.printed().to_owned(),
         published_value: one.published.value,
-        nearest: one.own.label(),
-        value: one.own.value,
-        unit: one.own.unit(),
+        nearest: one.figure.label(),
+        value: one.figure.value,
+        unit: one.figure.unit(),
         differs: one.differs().to_owned(),
         moves: one.moves().to_owned(),
     }

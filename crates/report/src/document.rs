@@ -130,7 +130,7 @@ pub enum Tone {
 
 impl Tone {
     /// That of a remark.
-    pub fn of(severity: Severity) -> Tone {
+    pub fn from_severity(severity: Severity) -> Tone {
         match severity {
             Severity::Error => Tone::Bad,
             Severity::Warning => Tone::Warn,
@@ -299,7 +299,7 @@ pub struct Point {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Marker {
     /// Where, on the horizontal axis.
-    pub at: f64,
+    pub x: f64,
     /// What it is.
     pub label: String,
     /// Found by this run, or stated by the machine.
@@ -391,7 +391,7 @@ impl Series {
 
 impl Point {
     /// A point without an interval and a tooltip.
-    pub fn at(x: f64, y: f64) -> Self {
+    pub fn plain(x: f64, y: f64) -> Self {
         Point { x, y, ends: None, hover: String::new() }
     }
 }
@@ -424,7 +424,7 @@ impl Column {
 
 impl Row {
     /// A row that is always shown.
-    pub fn of(cells: Vec<Cell>) -> Self {
+    pub fn always_shown(cells: Vec<Cell>) -> Self {
         Row { cells, is_spare: false }
     }
 }
@@ -441,7 +441,7 @@ impl Cell {
     }
 
     /// A plain cell, or that of no value.
-    pub fn of(text: Option<impl Into<String>>) -> Self {
+    pub fn optional(text: Option<impl Into<String>>) -> Self {
         text.map_or_else(Cell::absent, Cell::plain)
     }
 

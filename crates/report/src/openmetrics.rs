@@ -28,7 +28,7 @@ pub use families::{Families, identifier, label, unit};
 /// (`…_low`, `…_high`), as the format knows none. Values that are no numbers are left out.
 pub fn render(run: &Run) -> String {
     let figures = figures(run);
-    let mut families = Families::of(vec![label(MACHINE, &run.header.identity)]);
+    let mut families = Families::with_labels(vec![label(MACHINE, &run.header.identity)]);
     about_the_run(&mut families, run);
     about_the_figures(&mut families, run, &figures);
     for figure in &figures {

@@ -118,7 +118,7 @@ fn key_values(pairs: &[(String, String)], look: Look) -> Vec<String> {
 }
 
 fn note(severity: Severity, text: &str, look: Look) -> Vec<String> {
-    let tone = Tone::of(severity);
+    let tone = Tone::from_severity(severity);
     let name = severity.text();
     let mut lines = wrapped(text, look.width, "           ");
     if let Some(first) = lines.first_mut() {

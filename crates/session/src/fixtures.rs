@@ -33,7 +33,8 @@ fn hosts() -> PathBuf {
 /// Each of [`RECORDED`] with its name, as a session finds it.
 pub fn recorded_sites(preset: Preset) -> Vec<(String, Site)> {
     let site = |name: &str| {
-        let root = Root::at(&hosts().join(name)).expect("the recorded host is in the repository");
+        let root =
+            Root::recorded(&hosts().join(name)).expect("the recorded host is in the repository");
         (name.to_owned(), site_of(&root, preset).expect("a recorded host has CPUs"))
     };
     RECORDED.into_iter().map(site).collect()
@@ -44,7 +45,7 @@ pub fn trees() -> impl Iterator<Item = (String, Root)> {
     let entries = std::fs::read_dir(hosts()).expect("the recorded hosts are in the repository");
     let dirs = entries.flatten().filter(|entry| entry.path().is_dir());
     dirs.map(|entry| {
-        let root = Root::at(&entry.path()).expect("the tree is read");
+        let root = Root::recorded(&entry.path()).expect("the tree is read");
         (entry.file_name().to_string_lossy().into_owned(), root)
     })
 }

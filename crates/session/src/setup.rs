@@ -95,7 +95,7 @@ pub struct Wanted<'a> {
 pub fn root(tree: Option<&Path>) -> Result<Root> {
     match tree {
         None => Ok(Root::live(Outside::live())),
-        Some(dir) => Root::at(dir).map_err(usage),
+        Some(dir) => Root::recorded(dir).map_err(usage),
     }
 }
 

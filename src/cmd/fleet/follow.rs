@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Follows a record that grows, and prints what is new.
 pub struct Follower {
     path: PathBuf,
-    at: u64,
+    offset: u64,
     /// The beginning of a line whose end is not there yet.
     part: Vec<u8>,
     /// Where the sweep is.
@@ -25,7 +25,7 @@ impl Follower {
     /// One that begins at the record's beginning; it need not exist yet.
     pub fn new(path: &Path) -> Follower {
         let (path, progress) = (path.to_owned(), Progress::default());
-        Follower { path, at: 0, part: Vec::new(), progress, said: String::new() }
+        Follower { path, offset: 0, part: Vec::new(), progress, said: String::new() }
     }
 
     /// Takes the events that were added since the last call, and prints their lines. Lines that are
@@ -35,8 +35,8 @@ impl Follower {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             file => file.with_context(|| format!("cannot open {}", self.path.display()))?,
         };
-        file.seek(SeekFrom::Start(self.at))?;
-        self.at += file.read_to_end(&mut self.part)? as u64;
+        file.seek(SeekFrom::Start(self.offset))?;
+        self.offset += file.read_to_end(&mut self.part)? as u64;
         let whole = self.part.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let lines: Vec<u8> = self.part.drain(..whole).collect();
         let lines = lines.split(|byte| *byte == b'\n');

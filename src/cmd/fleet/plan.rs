@@ -50,7 +50,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 /// What the parts of a sweep take on a machine such as this one.
 fn takes(sweep: &SweepArgs) -> Result<Takes, Failure> {
-    let choice = Choice::of(sweep.selectors.clone(), sweep.preset);
+    let choice = Choice::from_selectors(sweep.selectors.clone(), sweep.preset);
     let setup = choice.setup(None, None, &AtomicBool::new(false))?;
     let planned = &setup.planned;
     let figures: usize = planned

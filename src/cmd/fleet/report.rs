@@ -56,7 +56,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     let sweep = records::open(&record)?;
     let titles = records::titles([&sweep]);
-    let view = View::of(&sweep, titles);
+    let view = View::from_sweep(&sweep, titles);
     let text = match args.format {
         Format::Terminal => terminal::render(&build(&view, args.full), args.place.look()),
         Format::Html => html::render(&build(&view, true), html::Print::Full),

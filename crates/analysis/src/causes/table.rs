@@ -123,7 +123,7 @@ impl Cause {
         Cause { advice, ..self }
     }
 
-    const fn of(self, scope: Scope) -> Cause {
+    const fn in_scope(self, scope: Scope) -> Cause {
         Cause { scope, ..self }
     }
 }
@@ -158,14 +158,14 @@ const FILES: &[&str] = &["fs.", "memory.fault"];
 #[rustfmt::skip]
 pub(super) const CAUSES: &[Cause] = &[
     cause(SHARED_CORE, &[], NOISE, Part(SHARED, PROBED, 0.05),
-        "another tenant used its core at the same time (width probe)").of(Scope::SharedCore)
+        "another tenant used its core at the same time (width probe)").in_scope(Scope::SharedCore)
             .so("measure when the host is quieter, or on CPUs that no other tenant shares"),
     cause("steal", &[], NOISE, Share("steal_ns", 0.005),
         "the hypervisor gave time to others during its rounds (steal)")
             .so("measure when the host is quieter, or on a guest with dedicated CPUs"),
     cause(MOVED_CPUS, BETWEEN, EITHER, Moved,
         "the host moved the virtual CPUs between groups of cores (two distances of one pair)")
-            .of(Scope::BetweenCores)
+            .in_scope(Scope::BetweenCores)
             .so("pin the virtual CPUs on the host, or repeat until a run shows one distance"),
     cause(THROTTLED, &[], NOISE, Share("throttled_ns", 0.005),
         "the control group's CPU quota throttled its rounds")
@@ -198,14 +198,14 @@ pub(super) const CAUSES: &[Cause] = &[
             .counted_as(Counted::Hypervisor),
     cause("nested_paging", MEMORY, SLOWER, GUEST,
         "nested paging (a TLB miss walks two page tables)")
-            .counted_as(Counted::NestedPaging).of(Scope::BeyondTlb)
+            .counted_as(Counted::NestedPaging).in_scope(Scope::BeyondTlb)
             .so("use huge pages, in the guest and on its host"),
     cause("disk_in_memory", FILES, FASTER, GUEST,
         "a virtual machine's disk may be cached in its host's memory")
-            .counted_as(Counted::VirtualDisk).of(Scope::Device),
+            .counted_as(Counted::VirtualDisk).in_scope(Scope::Device),
     cause("disk_limited", FILES, SLOWER, GUEST,
         "a virtual machine's disk is shared with other guests, and its rate is often limited")
-            .counted_as(Counted::VirtualDisk).of(Scope::Device)
+            .counted_as(Counted::VirtualDisk).in_scope(Scope::Device)
             .so("compare with the rate that the host grants the disk"),
     cause("write_cache", &["fs.sync"], FASTER, Host("/block/disks", Present),
         "the device's write cache may survive a power loss (capacitors, a battery), or the device \
@@ -213,7 +213,7 @@ pub(super) const CAUSES: &[Cause] = &[
             .so("check that the device keeps its cache when power fails"),
     cause("journal", &["fs.io", "fs.metadata", "fs.sync"], SLOWER, Host("/block/disks", Present),
         "a sync also waits for other changes in the same journal, and on busy CPUs for the \
-         kernel's own threads to be scheduled").counted_as(Counted::Journal).of(Scope::Synced),
+         kernel's own threads to be scheduled").counted_as(Counted::Journal).in_scope(Scope::Synced),
     cause("turbo", &["cpu.", "clock.", "memory.", "os."], FASTER, ClockAboveCounter(0.1),
         "the core runs well above the counter's nominal rate (turbo)")
             .counted_as(Counted::CoreClock),
@@ -284,7 +284,7 @@ pub(super) const IN_COMMON: &[Cause] = &[
     mitigation("buffers_cleared", Counted::ClearedBuffers, Host("/kernel/mitigations", Contains("Clear CPU buffers")),
         "CPU buffers that the kernel clears at every exit (mds and its like)"),
     cause("nested_paging", MEMORY, SLOWER, GUEST,
-        "nested paging (a TLB miss walks two page tables)").of(Scope::BeyondTlb),
+        "nested paging (a TLB miss walks two page tables)").in_scope(Scope::BeyondTlb),
     cause("emulation", &["clock.", "os.", "memory.", "noise.", "net.", "fs."], NOISE, GUEST,
         "a hypervisor that emulates more than it passes on"),
     cause("core_clock", &["cpu.", "clock.", "memory.", "os."], FASTER, ClockAboveCounter(0.02),

@@ -108,7 +108,7 @@ impl<'a> Against<'a> {
                 _ => None,
             }
         });
-        same.chain(self.nearest.iter().map(|near| (near.published, near.own)))
+        same.chain(self.nearest.iter().map(|near| (near.published, near.figure)))
     }
 
     /// How the machines of a report and of the run compare, by family; none without a report.

@@ -50,35 +50,35 @@ impl Source {
 
 /// What stored runs say of the figures of one comparison.
 pub(super) struct Learnt {
-    own: BTreeMap<Key, Scatter>,
+    by_key: BTreeMap<Key, Scatter>,
     /// By family and kind.
     alike: BTreeMap<(String, Kind), Prior>,
 }
 
 impl Learnt {
     /// From all figures that two runs share.
-    pub(super) fn of(series: &[Vec<Joined>], history: &History) -> Self {
-        let mut own = BTreeMap::new();
+    pub(super) fn learn(series: &[Vec<Joined>], history: &History) -> Self {
+        let mut by_key = BTreeMap::new();
         let mut by_kind: BTreeMap<(String, Kind), Vec<Scatter>> = BTreeMap::new();
         for joined in series.iter().flatten() {
             let Some(key) = joined.base.key() else {
                 continue;
             };
-            if let Some(scatter) = scatter(&history.of(&key)) {
+            if let Some(scatter) = scatter(&history.values(&key)) {
                 by_kind.entry(group(joined)).or_default().push(scatter);
-                own.insert(key, scatter);
+                by_key.insert(key, scatter);
             }
         }
         let alike = by_kind
             .into_iter()
             .filter_map(|(group, scatters)| Some((group, alike(&scatters)?)))
             .collect();
-        Self { own, alike }
+        Self { by_key, alike }
     }
 
     fn between(&self, joined: &Joined) -> BetweenRuns {
         let default = joined.metric.kind.default_between_run_sd();
-        let own = joined.base.key().and_then(|key| self.own.get(&key));
+        let own = joined.base.key().and_then(|key| self.by_key.get(&key));
         match own {
             Some(own) => between_runs(*own, self.alike.get(&group(joined)).copied(), default),
             None => BetweenRuns::default_of(default),
@@ -93,7 +93,7 @@ fn group(joined: &Joined) -> (String, Kind) {
 
 /// The band of a figure: the 95 % interval of the logarithm of the ratio of two runs, whose
 /// deviation is sqrt(2) times that between runs; for single events at least two steps of the clock.
-pub(super) fn of(joined: &Joined, base: &Run, new: &Run, learnt: &Learnt) -> Band {
+pub(super) fn band(joined: &Joined, base: &Run, new: &Run, learnt: &Learnt) -> Band {
     let between = learnt.between(joined);
     let default = BetweenRuns::default_of(joined.metric.kind.default_between_run_sd());
     let least = LEAST * default.reach().exp_m1();
@@ -112,8 +112,9 @@ pub(super) fn of(joined: &Joined, base: &Run, new: &Run, learnt: &Learnt) -> Ban
 /// Two steps of the coarser clock over the lesser value, for times of single events; else 0.
 fn resolution(joined: &Joined, base: &Run, new: &Run) -> f64 {
     let figures = [joined.base, joined.new];
-    let is_event =
-        figures.iter().all(|figure| figure.stats.as_ref().is_some_and(|stats| stats.of == "event"));
+    let is_event = figures
+        .iter()
+        .all(|figure| figure.stats.as_ref().is_some_and(|stats| stats.sample_kind == "event"));
     let least = figures.iter().filter_map(|figure| figure.value);
     let least = least.fold(f64::INFINITY, f64::min);
     if !(is_event && joined.metric.unit.is_time() && least > 0.0) {

@@ -394,16 +394,16 @@ fn leaves(value: &Value, place: &str, found: &mut BTreeMap<String, String>) {
             }
         }
         Value::Array(entries) => {
-            let texts: Vec<String> = entries.iter().map(told).collect();
+            let texts: Vec<String> = entries.iter().map(value_text).collect();
             found.insert(place.to_owned(), texts.join(", "));
         }
         single => {
-            found.insert(place.to_owned(), told(single));
+            found.insert(place.to_owned(), value_text(single));
         }
     }
 }
 
-fn told(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "not recorded".to_owned(),

@@ -20,7 +20,7 @@ pub struct Joined<'a> {
     /// Of the base run.
     pub metric: &'a Metric,
     /// Its place among the base run's figures.
-    pub at: usize,
+    pub index: usize,
 }
 
 /// A figure, case or experiment that cannot be compared.
@@ -112,7 +112,7 @@ pub fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
                     base: figure,
                     new: partner,
                     metric,
-                    at,
+                    index: at,
                 });
             }
             _ => joins.incomparable.push(Incomparable {

@@ -169,7 +169,7 @@ impl Untested {
 
 impl Direction {
     /// That of a value which grew, or did not.
-    pub fn of(better: Better, grew: bool) -> Self {
+    pub fn from_growth(better: Better, grew: bool) -> Self {
         match (better, grew) {
             (Better::Lower, true) | (Better::Higher, false) => Direction::Worse,
             (Better::Lower, false) | (Better::Higher, true) => Direction::Better,
@@ -217,7 +217,7 @@ impl Compared<'_> {
 
 /// A change in one word: `slower`, `faster` for times and rates, else `more`, `less`.
 pub fn word(unit: Unit, better: Better, grew: bool) -> &'static str {
-    match (Direction::of(better, grew), grew) {
+    match (Direction::from_growth(better, grew), grew) {
         (Direction::Worse, _) if is_speed(unit) => "slower",
         (Direction::Better, _) if is_speed(unit) => "faster",
         (_, true) => "more",
@@ -281,7 +281,7 @@ fn against<'a>(base: &'a Measured, new: &'a Measured, history: &History) -> Agai
     let nearest = nearest::nearest(base, new);
     joined.incomparable.retain(|one| {
         let is = |figure| std::ptr::eq(figure, one.figure);
-        !nearest.iter().any(|near| is(near.published) || is(near.own))
+        !nearest.iter().any(|near| is(near.published) || is(near.figure))
     });
     let unknown = History::default();
     let history = if same_machine { history } else { &unknown };
@@ -304,12 +304,12 @@ fn judged<'a>(
     history: &History,
 ) -> Vec<Compared<'a>> {
     let published = base_run.header.is_published() || new_run.header.is_published();
-    let learnt = band::Learnt::of(&series, history);
+    let learnt = band::Learnt::learn(&series, history);
     let mut families = BTreeMap::new();
     let mut prepared: Vec<Vec<(join::Joined, Band, Prepared)>> = Vec::new();
     for figures in series {
         let of_series = figures.into_iter().map(|joined| {
-            let band = band::of(&joined, base_run, new_run, &learnt);
+            let band = band::band(&joined, base_run, new_run, &learnt);
             let known = families.len();
             let family = (joined.base.family().to_owned(), joined.metric.kind);
             let family = *families.entry(family).or_insert(known);
@@ -334,13 +334,13 @@ fn judged<'a>(
                 Ok(_) => Ok(found.next().flatten()),
                 Err(untested) => Err(*untested),
             };
-            all.push((joined.at, compared(&joined, band, &prepared, result)));
+            all.push((joined.index, compared(&joined, band, &prepared, result)));
         }
     }
     all.order_by_key(|(at, _)| *at);
     let mut all: Vec<Compared> = all.into_iter().map(|(_, one)| one).collect();
     for one in all.iter_mut().filter(|one| one.finding().is_some()) {
-        one.reasons = reasons::of(base_run, new_run, one);
+        one.reasons = reasons::reasons(base_run, new_run, one);
     }
     all
 }
@@ -424,7 +424,7 @@ fn compared<'a>(
         Ok(Some(found)) => {
             let grew = found.change.ratio().is_some_and(|ratio| ratio > 1.0);
             let outcome = match (found.finding, found.p) {
-                (true, _) => Outcome::Finding(Direction::of(joined.metric.better, grew)),
+                (true, _) => Outcome::Finding(Direction::from_growth(joined.metric.better, grew)),
                 (false, Some(_)) => Outcome::Quiet,
                 (false, None) => Outcome::Untested(Untested::NoScatter),
             };

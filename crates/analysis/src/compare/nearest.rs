@@ -17,9 +17,9 @@ pub struct Near<'a> {
     /// What the report prints.
     pub published: &'a Figure,
     /// What is nearest.
-    pub own: &'a Figure,
+    pub figure: &'a Figure,
     /// The fact that names it.
-    by: &'static str,
+    fact: &'static str,
 }
 
 impl<'a> Near<'a> {
@@ -39,7 +39,7 @@ impl<'a> Near<'a> {
     }
 
     fn text(&self, name: &str) -> &'a str {
-        text(self.published, &format!("{}_{name}", self.by)).unwrap_or_default()
+        text(self.published, &format!("{}_{name}", self.fact)).unwrap_or_default()
     }
 }
 
@@ -58,9 +58,9 @@ pub(super) fn nearest<'a>(base: &'a Measured, new: &'a Measured) -> Vec<Near<'a>
         if published.key().is_some_and(|key| own.contains_key(&stated(key))) {
             return None;
         }
-        NEAREST.iter().find_map(|by| {
-            let own = own.get(text(published, by)?)?;
-            Some(Near { published, own, by })
+        NEAREST.iter().find_map(|fact| {
+            let figure = own.get(text(published, fact)?)?;
+            Some(Near { published, figure, fact })
         })
     };
     published.figures.iter().filter_map(near).collect()

@@ -14,7 +14,7 @@ use stats::quantile::median;
 const MOST_RESOLVED: usize = 3;
 
 /// The recorded differences beside a figure, in the order of their weight.
-pub(super) fn of(base_run: &Run, new_run: &Run, one: &Compared) -> Vec<String> {
+pub(super) fn reasons(base_run: &Run, new_run: &Run, one: &Compared) -> Vec<String> {
     let mut reasons = Vec::new();
     reasons.extend(resolved(one.base, one.new));
     reasons.extend(clock(one));

@@ -293,7 +293,7 @@ fn a_published_figure_stands_beside_the_nearest_one_and_is_not_judged() {
     let against = &comparison.against[0];
     let [near] = against.nearest.as_slice() else { panic!("{:?}", against.nearest) };
     assert_eq!(
-        (label(near.own), near.moves(), near.printed()),
+        (label(near.figure), near.moves(), near.printed()),
         (nearest.clone(), "up", "3 cycles")
     );
     assert!(against.figures.is_empty() && !comparison.has_finding());
@@ -391,7 +391,7 @@ fn figures_of_the_core_are_compared_in_cycles_where_the_clocks_differ() {
         [("cpu.call", 2.2, true), ("cpu.call", 3.01, false), ("os.syscall", 2.2, false)]
     {
         let (base, new) = (figure(experiment, 3.0), figure(experiment, ghz));
-        let joined = super::join::Joined { base: &base, new: &new, metric, at: 0 };
+        let joined = super::join::Joined { base: &base, new: &new, metric, index: 0 };
         let cycles = super::in_cycles(&joined);
         assert_eq!(cycles.is_some(), expected, "{experiment} at {ghz} GHz");
         assert!(cycles.is_none_or(|[base, new]| base == new));

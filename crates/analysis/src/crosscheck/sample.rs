@@ -144,7 +144,7 @@ pub fn events() -> Vec<Event> {
 }
 
 /// A crosscheck's own record.
-pub fn own() -> Run {
+pub fn run_of_plumb() -> Run {
     let mut header = sample::header();
     header.options.preset = CROSSCHECK.into();
     header.run = "2026-11-22T19-00-00-lab-crosscheck".into();

@@ -1,6 +1,6 @@
 //! Verdicts on made-up turns.
 
-use super::sample::{around, end, own, pair, pairing, rival, row, turns};
+use super::sample::{around, end, pair, pairing, rival, row, run_of_plumb, turns};
 use super::{Bout, Compared, JUDGED_FROM, Verdict, count, rivals, rows};
 use crate::sample;
 use record::crosscheck::{Goal, Load, Pair, Pairing};
@@ -14,13 +14,13 @@ fn run_of(events: Vec<Event>) -> Run {
     run
 }
 
-fn of(goal: Goal) -> Pairing {
+fn with_goal(goal: Goal) -> Pairing {
     pairing("perf", "basic", vec![row("", goal)])
 }
 
 /// Asks what becomes of some ratios.
 fn check(goal: Goal, ratios: &[f64], verdict: Verdict) {
-    let run = run_of(turns(&of(goal), ratios));
+    let run = run_of(turns(&with_goal(goal), ratios));
     let found = rows(&run);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].verdict, verdict, "{goal:?} {ratios:?}");
@@ -74,7 +74,7 @@ fn each_goal_has_its_limits() {
 
 #[test]
 fn a_goal_is_judged_from_nine_turns_and_an_interval_told_from_six() {
-    let pairing = of(Goal::Agree);
+    let pairing = with_goal(Goal::Agree);
     for (count, verdict, has_interval) in [
         (0, Verdict::Absent, false),
         (1, Verdict::NotJudged, false),
@@ -102,7 +102,7 @@ fn a_goal_is_judged_from_nine_turns_and_an_interval_told_from_six() {
 #[test]
 fn what_is_no_timing_is_judged_by_one_turn() {
     for (ratio, verdict) in [(1.0, Verdict::Met), (1.04, Verdict::Met), (2.0, Verdict::Missed)] {
-        let pairing = Pairing { once: true, ..of(Goal::Agree) };
+        let pairing = Pairing { once: true, ..with_goal(Goal::Agree) };
         let run = run_of(turns(&pairing, &[ratio]));
         assert_eq!(rows(&run)[0].verdict, verdict, "{ratio}");
         assert_eq!(rows(&run)[0].interval, None);
@@ -111,7 +111,7 @@ fn what_is_no_timing_is_judged_by_one_turn() {
 
 #[test]
 fn values_are_told_as_medians_and_the_ratio_pair_by_pair() {
-    let pairing = of(Goal::Agree);
+    let pairing = with_goal(Goal::Agree);
     let mut events = vec![Event::Pairing(pairing.clone())];
     // The machine slows down over the turns: each side's values scatter by a factor, their ratio
     // not at all.
@@ -159,7 +159,7 @@ fn a_value_that_is_not_positive_meets_no_goal() {
 
 #[test]
 fn a_pairing_says_why_it_lacks_turns() {
-    let pairing = of(Goal::Agree);
+    let pairing = with_goal(Goal::Agree);
     let lack = |turns_made: u32, end: Option<(Ending, Option<&str>)>| {
         let mut events = turns(&pairing, &around(1.0, turns_made));
         events.extend(
@@ -179,7 +179,7 @@ fn a_pairing_says_why_it_lacks_turns() {
 
 #[test]
 fn a_row_without_a_ratio_says_who_reported_what() {
-    let pairing = of(Goal::AtLeast);
+    let pairing = with_goal(Goal::AtLeast);
     for (values, lack) in [
         (&[(5.0, 0.0), (6.0, 0.0)][..], Some("not compared: perf reported 0")),
         (&[(5.0, -3.0)], Some("not compared: perf reported -3")),
@@ -199,7 +199,7 @@ fn a_row_without_a_ratio_says_who_reported_what() {
 
 #[test]
 fn turns_of_a_pairing_that_failed_later_still_count() {
-    let pairing = of(Goal::Agree);
+    let pairing = with_goal(Goal::Agree);
     let mut events = turns(&pairing, &around(1.0, 9));
     events.push(Event::PairingEnd(end(&pairing, Ending::Failed, Some("it hung"))));
     let run = run_of(events);
@@ -209,7 +209,8 @@ fn turns_of_a_pairing_that_failed_later_still_count() {
 
 #[test]
 fn a_rival_that_is_crosschecked_again_replaces_itself_alone() {
-    let (perf, other) = (of(Goal::Agree), pairing("fio", "psync", vec![row("", Goal::AtLeast)]));
+    let (perf, other) =
+        (with_goal(Goal::Agree), pairing("fio", "psync", vec![row("", Goal::AtLeast)]));
     let mut events = vec![Event::Rival(rival("perf"))];
     events.extend(turns(&perf, &around(2.0, 9)));
     events.push(Event::Rival(rival("fio")));
@@ -225,14 +226,14 @@ fn a_rival_that_is_crosschecked_again_replaces_itself_alone() {
 
 #[test]
 fn a_pairing_of_a_rival_that_the_record_does_not_tell_of_is_kept() {
-    let run = run_of(turns(&of(Goal::Agree), &[1.0]));
+    let run = run_of(turns(&with_goal(Goal::Agree), &[1.0]));
     let all = rivals(&run);
     assert_eq!((all[0].name, all[0].rival, all[0].bouts.len()), ("perf", None, 1));
 }
 
 #[test]
 fn rivals_and_rows_tell_of_the_same() {
-    let run = own();
+    let run = run_of_plumb();
     let of_rivals: Vec<Compared> = rivals(&run)
         .into_iter()
         .flat_map(|beside| beside.bouts)
@@ -315,7 +316,7 @@ fn what_scatters_is_not_met_by_chance() {
 
 #[test]
 fn what_disturbed_turns_is_told_where_it_is_notable() {
-    let pairing = of(Goal::Agree);
+    let pairing = with_goal(Goal::Agree);
     let load = |steal_s, others_s| Some(Load { cpu_s: 4.0, steal_s, others_s });
     let told = |ours_load, theirs_load| {
         let mut events = vec![Event::Pairing(pairing.clone())];

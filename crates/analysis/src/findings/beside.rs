@@ -61,13 +61,13 @@ fn miss(row: &Compared<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::crosscheck::sample::{added, own};
+    use crate::crosscheck::sample::{added, run_of_plumb};
     use crate::findings::{Severity, findings};
     use crate::{figures, sample};
 
     #[test]
     fn a_missed_goal_is_a_finding_and_what_did_not_end_another() {
-        for run in [own(), added()] {
+        for run in [run_of_plumb(), added()] {
             let found = findings(&run, &figures(&run));
             let beside: Vec<_> =
                 found.iter().filter(|finding| finding.cause.starts_with("rival")).collect();
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_crosschecks_own_record_lacks_no_plan() {
-        let run = own();
+        let run = run_of_plumb();
         let found = findings(&run, &figures(&run));
         assert_eq!(found.len(), 2, "{found:#?}");
     }

@@ -43,7 +43,7 @@ fn suspicious(figures: &[Figure], named: &Named) -> Option<Finding> {
     let noted = having(figures, |figure| figure.notes.has(NoteKind::Suspicious));
     let first = *noted.first()?;
     let about = about(&noted);
-    let note = first.notes.of(NoteKind::Suspicious).map_or("", |note| &note.text);
+    let note = first.notes.first_of_kind(NoteKind::Suspicious).map_or("", |note| &note.text);
     let count = counted(noted.len(), "passes", "pass");
     let text =
         format!("{count} a bound that no correct one should: {} ({note})", named.listed(&noted));

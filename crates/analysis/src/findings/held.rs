@@ -38,7 +38,7 @@ mod tests {
             figure("fs.io", &case, ("iops", Unit::OpPerS), value)
         };
         let all = [rate("cold", 290.0), rate("direct", 300.0), rate("direct", 100.0)];
-        let found = findings(&run, &all, &Named::of(&run, &all));
+        let found = findings(&run, &all, &Named::from_figures(&run, &all));
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].cause, found[0].about.as_str()), ("limit", "fs.io"));
         assert_eq!(found[0].severity, Severity::Warning);

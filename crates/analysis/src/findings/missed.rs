@@ -52,7 +52,7 @@ pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Find
     let (mut all, worse) = shared::findings(run, figures, worse);
     let (of_better, better) = shared::findings(run, figures, better);
     all.extend(of_better);
-    let much = Much::of(figures, &worse);
+    let much = Much::from_misses(figures, &worse);
     let (by_cause, none) = causes::parted(run, &worse);
     let mut unexplained = much.only(none);
     all.extend(of_the_run(run));
@@ -73,7 +73,7 @@ pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Find
         let about = about(&figures_of(own));
         let text = format!(
             "{}; no recorded condition explains most of the difference",
-            told(own, about, named)?
+            sentence(own, about, named)?
         );
         let finding = Finding::new(Severity::Note, UNEXPLAINED, text).about(about);
         Some(
@@ -82,7 +82,7 @@ pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Find
             ),
         )
     }));
-    let much = Much::of(figures, &better);
+    let much = Much::from_misses(figures, &better);
     for (cause, own) in causes::parted(run, &better).0 {
         if !cause.advice.is_empty() {
             join(&mut all, cause, &much.only(own), named);
@@ -134,7 +134,7 @@ fn of_the_run(run: &Run) -> Vec<Finding> {
 fn join(all: &mut Vec<Finding>, cause: &'static Cause, own: &[&Miss], named: &Named) {
     let about = about(&figures_of(own));
     let of_run = all.iter_mut().find(|finding| finding.cause == cause.name);
-    let Some(told) = told(own, if of_run.is_some() { "run" } else { about }, named) else {
+    let Some(told) = sentence(own, if of_run.is_some() { "run" } else { about }, named) else {
         return;
     };
     if let Some(of_run) = of_run {
@@ -154,7 +154,7 @@ fn figures_of<'run>(misses: &[&Miss<'run>]) -> Vec<&'run Figure> {
 }
 
 /// How many figures missed, by how much, and the worst of them; `None` without any.
-fn told(misses: &[&Miss], about: &str, named: &Named) -> Option<String> {
+fn sentence(misses: &[&Miss], about: &str, named: &Named) -> Option<String> {
     let mut sorted: Vec<Miss> = misses.iter().map(|miss| **miss).collect();
     misses::sort(&mut sorted);
     let worst = sorted.first()?;
@@ -202,7 +202,7 @@ pub(super) fn factor(factor: f64) -> String {
 struct Much(BTreeMap<usize, (usize, usize)>);
 
 impl Much {
-    fn of(figures: &[Figure], missed: &[&Miss]) -> Much {
+    fn from_misses(figures: &[Figure], missed: &[&Miss]) -> Much {
         let mut counts: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
         for figure in figures.iter().filter(|figure| misses::is_judged(figure)) {
             counts.entry(group_of(figure)).or_default().1 += 1;

@@ -46,7 +46,7 @@ pub fn sites() -> Vec<Site> {
 
 pub fn recorded(name: &str) -> Site {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hosts");
-    let root = Root::at(&hosts.join(name)).expect("the recorded host is in the repository");
+    let root = Root::recorded(&hosts.join(name)).expect("the recorded host is in the repository");
     let host = Host::read(&root);
     Site { cpus: host.cpu.usable(), host, ..bare_site() }
 }

@@ -240,7 +240,7 @@ mod tests {
         let row = &pairings[0].rows[0];
         let Statistic::Own(_, of) = row.statistic else { panic!("{:?}", row.statistic) };
         let known = analysis::sample::run();
-        let mut run = Run::new(sample::own().header);
+        let mut run = Run::new(sample::run_of_plumb().header);
         assert!(of(&run, row).is_err(), "nothing was measured");
         for (round, bytes, ns) in [(0, 3e9, 1e9), (1, 3e9, 2e9)] {
             let mut samples = known.samples[0].clone();

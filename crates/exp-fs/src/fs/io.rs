@@ -234,7 +234,7 @@ impl Experiment for Io {
         cost(WORKER_NS, series, |case| {
             let Some(work) = Work::from_id(&case.id) else { return 0.0 };
             let operations = (workloads::least(work) * work.threads) as f64;
-            let ns = operations * law::stated_ns(site, Request::of(&work, case));
+            let ns = operations * law::stated_ns(site, Request::from_case(&work, case));
             let threads_ns = THREAD_NS * (work.threads - 1) as f64;
             ns.max(window_of(series, case) as f64) + AROUND_NS + threads_ns
         })
@@ -291,7 +291,7 @@ impl Experiment for Io {
 
     fn law(facts: Facts, work: &Work, at: &Case, metric: &Metric) -> Option<Prediction> {
         match window::in_law(at, &metric.name) {
-            Ok(name) => law::predict(facts, Request::of(work, at), name).map(Law::prediction),
+            Ok(name) => law::predict(facts, Request::from_case(work, at), name).map(Law::prediction),
             Err(why) => facts.known.is_none().then(|| unknown(why)),
         }
     }

@@ -187,7 +187,7 @@ impl Experiment for Remote {
 
     fn series(site: &Site, looks: Vec<Look>, params: &Params) -> Result<Offer, Skip> {
         let path = params.texts("path").first().copied().unwrap_or_default().to_owned();
-        let ground = target::of(site, &path)?;
+        let ground = target::remote_ground(site, &path)?;
         let mut at = BTreeMap::new();
         target::put(&ground, site, &mut at);
         let mut offered = Offered::default();
@@ -200,7 +200,7 @@ impl Experiment for Remote {
 
     fn law(facts: Facts, look: &Look, at: &Case, metric: &Metric) -> Option<Prediction> {
         let way = target::way(at);
-        let reading = Reading::of(look.mode, look.pattern);
+        let reading = Reading::for_mode(look.mode, look.pattern);
         let is_prior = facts.known.is_none();
         if !is_prior && !law::is_known(facts, &way, reading) {
             return None;

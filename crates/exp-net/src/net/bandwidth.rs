@@ -209,7 +209,7 @@ impl Experiment for Bandwidth {
         &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted"];
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
         Some(|_, far| Door::open(far)?.serve(far, ends::serve));
-    const PORTS: fn(&Site, &Bytes) -> u64 = |site, case| case.streams.at(site);
+    const PORTS: fn(&Site, &Bytes) -> u64 = |site, case| case.streams.count_at(site);
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let round_trip = law::round_trip(site);
         let of_case = |case: &Case| {
@@ -221,7 +221,7 @@ impl Experiment for Bandwidth {
             };
             // Blocks of two round trips; to connect and to count, a few more.
             let settling = run.max(BLOCKS as u32 * round_trip) + 6 * round_trip;
-            let streams = STREAM_OVERHEAD * of.streams.at(site) as u32;
+            let streams = STREAM_OVERHEAD * of.streams.count_at(site) as u32;
             Some(settling + drain + CASE_OVERHEAD + streams)
         };
         series.cases.iter().filter_map(of_case).sum::<Duration>() + WORKERS_OVERHEAD
@@ -247,7 +247,7 @@ impl Experiment for Bandwidth {
         let mut series = place::place_all(site, series, |case: &Bytes| case.ends);
         let is_of_all = |case: &&mut Case| case.id.text("streams").is_some();
         for case in series.cases.iter_mut().filter(is_of_all) {
-            case.at.put("streams", Streams::All.at(site));
+            case.at.put("streams", Streams::All.count_at(site));
         }
         Ok(series)
     }
@@ -268,7 +268,7 @@ impl Experiment for Bandwidth {
             "message_cpu_near" => law::message_cpu(facts, &flow, near_sends),
             _ => law::message_cpu(facts, &flow, !near_sends),
         };
-        let law = told(of, at, &metric.name).map(|()| share.unwrap_or_else(whole));
+        let law = check_metric(of, at, &metric.name).map(|()| share.unwrap_or_else(whole));
         foretold(facts, || adds, law)
     }
 
@@ -321,11 +321,11 @@ impl Experiment for Bandwidth {
 /// What the law sees of a case, resolved or not.
 fn flow(site: &Site, of: &Bytes, at: &Case) -> Flow {
     let interval_ns = at.int("interval_ns").unwrap_or(0);
-    Flow { streams: of.streams.at(site), interval_ns, of: of.clone() }
+    Flow { streams: of.streams.count_at(site), interval_ns, bytes: of.clone() }
 }
 
 /// Whether a case has such a figure. Errors: why it has none.
-fn told(of: &Bytes, at: &Case, metric: &str) -> Result<(), &'static str> {
+fn check_metric(of: &Bytes, at: &Case, metric: &str) -> Result<(), &'static str> {
     use Transfer::{AlreadyThere, Steady};
     let is_udp = of.protocol == Protocol::Udp;
     let why = match (metric, of.transfer) {

@@ -99,7 +99,7 @@ impl Door {
         let token = far.publish(vec![listener.local_addr()?.to_string()])?;
         Ok(Door {
             listener,
-            gate: Gate::of(&token)?,
+            gate: Gate::from_token(&token)?,
             pending: VecDeque::new(),
             lines: VecDeque::new(),
             data: VecDeque::new(),

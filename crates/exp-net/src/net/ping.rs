@@ -195,7 +195,7 @@ impl Experiment for Ping {
     }
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
-        let way = Way::of(site);
+        let way = Way::for_site(site);
         for case in &mut series.cases {
             let frames = way.frames(Transport::Icmp, case.int("message").unwrap_or(USUAL_BYTES));
             if frames.count > 1 {

@@ -86,7 +86,7 @@ use bench::experiment::FAR_PARAM;
 use bench::experiment::contract::one_series;
 use bench::measure::FarEnd;
 use bench::prelude::*;
-use echo::{Ask, Told, alone, connect};
+use echo::{Ask, FarCounts, alone, connect};
 use laws::net::Ends::{self, OneThread, OtherCpu, SameCpu};
 use laws::net::rtt::Protocol::{self, Tcp, Udp, Unix};
 use laws::net::rtt::Receiver::{self, Polling};
@@ -327,7 +327,7 @@ fn exchanges(
             (ran?, usage.end())
         };
         line.tell(&"enough")?;
-        let told: Told = line.hear(PATIENCE).context("waiting for the far end's counts")?;
+        let told: FarCounts = line.hear(PATIENCE).context("waiting for the far end's counts")?;
         (ran, used, Some(told))
     };
     counts::write(bench, case, of, &ran, &used, told.as_ref())

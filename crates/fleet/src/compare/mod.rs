@@ -252,7 +252,8 @@ fn judge(figures: &mut [Compared]) {
         let reach = common.reach(RATE / rejected.len() as f64).exp() - 1.0;
         one.least_seen = Some(reach.max(one.band));
         let is_large = (ratio - 1.0).abs() > one.band;
-        one.finding = (*is_rejected && is_large).then(|| Direction::of(one.better, ratio > 1.0));
+        one.finding =
+            (*is_rejected && is_large).then(|| Direction::from_growth(one.better, ratio > 1.0));
     }
     // Which nodes went another way: by p over all nodes and figures, and by size.
     let nodes = figures.iter_mut().flat_map(|one| {

@@ -62,7 +62,7 @@ pub fn common(changes: &[f64], own: &[f64]) -> Option<Shift> {
     if changes.len() < NODES_LEAST {
         return None;
     }
-    let of_nodes = Repeats::of(changes)?;
+    let of_nodes = Repeats::from_values(changes)?;
     let error = of_nodes.error?;
     // Equal changes of few nodes are chance: the error is no less than the intervals make it.
     let of_intervals = Moments::from_values(own).mean().unwrap_or(0.0) / changes.len() as f64;

@@ -55,7 +55,7 @@ pub(super) struct Again {
 impl Again {
     fn new(distances: &[f64], error: Variance, (least, sought): (f64, f64)) -> Again {
         let count = distances.len();
-        let distance = Repeats::of(distances).map_or(0.0, |repeats| repeats.mean);
+        let distance = Repeats::from_values(distances).map_or(0.0, |repeats| repeats.mean);
         let (z, p) = match count {
             0 => (0.0, 1.0),
             _ => tail(distance, error.variance.sqrt(), error.freedom),
@@ -356,7 +356,8 @@ impl Repeated {
             let all = beside(None);
             let is_enough = all.len() >= LEAST_PEERS;
             let mean = |peers: &[f64]| {
-                let mean = Repeats::of(peers).filter(|_| is_enough).map(|peers| peers.mean);
+                let mean =
+                    Repeats::from_values(peers).filter(|_| is_enough).map(|peers| peers.mean);
                 mean.unwrap_or_else(|| of.centre())
             };
             let centre = mean(&all);
@@ -392,7 +393,7 @@ impl Repeated {
     /// that has as many. Further repetitions of peers do not change it.
     fn of_first(&self, count: usize) -> Option<Variance> {
         let first = self.distances.values().filter_map(|distances| distances.get(..count));
-        pooled(&first.filter_map(Repeats::of).collect::<Vec<Repeats>>())
+        pooled(&first.filter_map(Repeats::from_values).collect::<Vec<Repeats>>())
     }
 
     /// The variance of one repetition, from the number of repetitions that says most.

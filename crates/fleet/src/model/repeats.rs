@@ -22,7 +22,7 @@ pub(crate) struct Repeats {
 
 impl Repeats {
     /// `None` of nothing.
-    pub fn of(values: &[f64]) -> Option<Repeats> {
+    pub fn from_values(values: &[f64]) -> Option<Repeats> {
         let count = values.len();
         let cut = (TRIMMED * count as f64) as usize;
         let ascending = sorted(values);
@@ -65,14 +65,14 @@ mod tests {
     fn a_trimmed_mean_and_its_error_by_hand() {
         // Of ten values two at each end go; R: mean(x, trim = 0.2), and Yuen's error.
         let values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 1000.0];
-        let repeats = Repeats::of(&values).unwrap();
+        let repeats = Repeats::from_values(&values).unwrap();
         assert_eq!(repeats.mean, 5.5);
         // Winsorised: 3 3 3 4 5 6 7 8 8 8, squares 42.5 about 5.5, over 6 times 5.
         let error = repeats.error.unwrap();
         assert!((error.variance - 42.5 / 30.0).abs() < 1e-12 && error.freedom == 5.0);
-        assert_eq!(Repeats::of(&[4.0]).unwrap().error, None);
-        assert_eq!(Repeats::of(&[]), None);
-        let once = Repeats::of(&[4.0]).unwrap();
+        assert_eq!(Repeats::from_values(&[4.0]).unwrap().error, None);
+        assert_eq!(Repeats::from_values(&[]), None);
+        let once = Repeats::from_values(&[4.0]).unwrap();
         let pooled = pooled(&[repeats, repeats, once]).unwrap();
         assert!((pooled.variance - error.variance).abs() < 1e-12 && pooled.freedom == 10.0);
         assert_eq!(super::pooled(&[once]), None);

@@ -45,7 +45,7 @@ fn table(view: &View, own: &[&Verdict]) -> Table {
     let rows = own.iter().take(FIGURES).map(|verdict| {
         let evidence = &verdict.evidence;
         let predicted = evidence.predicted.filter(|_| !verdict.subject.is_scatter);
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(figure(view, verdict)),
             Cell::toned(charge(verdict.charge), tone(verdict.charge)),
             Cell::toned(by(verdict), tone(verdict.charge)),
@@ -53,7 +53,7 @@ fn table(view: &View, own: &[&Verdict]) -> Table {
             Cell::plain(value(verdict, evidence.value)),
             Cell::plain(value(verdict, evidence.peers_median)),
             Cell::plain(evidence.peers.to_string()),
-            Cell::of(predicted.map(|ends| span(ends, verdict.subject.unit))),
+            Cell::optional(predicted.map(|ends| span(ends, verdict.subject.unit))),
             Cell::plain(z(evidence.z)),
             Cell::plain(chance(evidence.q)),
             sure(view, verdict, true),

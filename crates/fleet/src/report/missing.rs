@@ -154,7 +154,7 @@ fn untested(view: &View) -> Option<Table> {
         by_why.entry(why).or_default().push(view.titles.key(key));
     }
     let rows = by_why.iter().map(|(why, keys)| {
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(keys.len().to_string()),
             Cell::plain(*why),
             Cell::plain(listed(keys)),
@@ -183,7 +183,7 @@ pub(super) fn course(view: &View) -> Section {
         let ended = sweep.phases.iter().filter(|other| other.ended && other.phase == begun.phase);
         let ended = ended.map(|other| other.at_s).find(|at| *at >= begun.at_s);
         let took = ended.map(|at| duration(at - begun.at_s));
-        rows.push(Row::of(vec![
+        rows.push(Row::always_shown(vec![
             Cell::plain(text(&begun.phase)),
             Cell::plain(duration(begun.at_s)),
             took.map_or_else(|| Cell::toned("not ended", Tone::Warn), Cell::plain),

@@ -33,7 +33,7 @@ pub struct View<'sweep> {
 
 impl<'sweep> View<'sweep> {
     /// A sweep, judged.
-    pub fn of(sweep: &'sweep Sweep, titles: Titles) -> Self {
+    pub fn from_sweep(sweep: &'sweep Sweep, titles: Titles) -> Self {
         View { sweep, judgement: judge(sweep), titles }
     }
 

@@ -115,7 +115,7 @@ impl<'view> Measured<'view> {
             let (beside, alone_) = (self.shown(measured), self.shown(alone));
             let ratio = percent(measured / alone);
             let texts = [what, view.titles.key(self.key), beside, alone_, ratio, pairs.to_string()];
-            Row::of(texts.map(Cell::plain).into())
+            Row::always_shown(texts.map(Cell::plain).into())
         };
         found.into_iter().flatten().map(row).collect()
     }
@@ -183,8 +183,8 @@ fn levels(view: &View, figures: &[&Measured]) -> Table {
         at(0.5)?;
         let mut cells =
             vec![Cell::plain(view.titles.key(of.key)), Cell::plain(values.len().to_string())];
-        cells.extend([0.0, 0.05, 0.5, 0.95, 1.0].map(|q| Cell::of(at(q))));
-        Some(Row::of(cells))
+        cells.extend([0.0, 0.05, 0.5, 0.95, 1.0].map(|q| Cell::optional(at(q))));
+        Some(Row::always_shown(cells))
     });
     let headings = ["figure", "#pairs", "#least", "#5 %", "#median", "#95 %", "#greatest"];
     Table::new("All pairs of the matchings", &headings, rows)

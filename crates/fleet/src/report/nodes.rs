@@ -131,14 +131,14 @@ fn table(view: &View, worst: &HashMap<u32, &Standing>) -> Table {
         let of = worst.get(&node.rank);
         let mut cells = vec![Cell::plain(&node.name), Cell::plain(node.rank.to_string())];
         cells.extend(
-            several.then(|| Cell::of(strata.get(&node.rank).map(|at| (at + 1).to_string()))),
+            several.then(|| Cell::optional(strata.get(&node.rank).map(|at| (at + 1).to_string()))),
         );
-        cells.extend(labels.iter().map(|name| Cell::of(node.labels.get(*name).cloned())));
-        cells.push(Cell::of(of.map(|of| view.subject(of.subject))));
-        cells.push(Cell::of(of.map(|of| format!("{:.3}", 1.0 / of.factor))));
-        cells.push(Cell::of(of.and_then(|of| of.z).map(z)));
+        cells.extend(labels.iter().map(|name| Cell::optional(node.labels.get(*name).cloned())));
+        cells.push(Cell::optional(of.map(|of| view.subject(of.subject))));
+        cells.push(Cell::optional(of.map(|of| format!("{:.3}", 1.0 / of.factor))));
+        cells.push(Cell::optional(of.and_then(|of| of.z).map(z)));
         cells.push(charge(view, node.rank, of.is_some_and(|of| of.z.is_some())));
-        Row::of(cells)
+        Row::always_shown(cells)
     };
     let rows = nodes.take(ROWS).map(row);
     let caption = "Where each node is worst, and what became of that";

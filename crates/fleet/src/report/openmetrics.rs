@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// The text, ending in `# EOF`: each node's figures (of pairs the median over its partners), its speed
 /// beside its peers, the verdicts, and how the sweep went.
 pub fn render(view: &View) -> String {
-    let mut families = Families::of(Vec::new());
+    let mut families = Families::with_labels(Vec::new());
     about_the_sweep(&mut families, view);
     about_the_verdicts(&mut families, view);
     about_the_nodes(&mut families, view);

@@ -55,7 +55,7 @@ fn table(view: &View) -> Table {
     let rows = strata.iter().take(LISTED).enumerate().map(|(at, stratum)| {
         let mut cells =
             vec![Cell::plain((at + 1).to_string()), Cell::plain(stratum.ranks.len().to_string())];
-        cells.extend(differs.iter().map(|name| Cell::of(stratum.facts.get(name).cloned())));
+        cells.extend(differs.iter().map(|name| Cell::optional(stratum.facts.get(name).cloned())));
         cells.push(match stratum.ranks.len() > LEAST_PEERS {
             true => Cell::plain("with each other"),
             false => Cell::toned("only with the prediction", Tone::Warn),

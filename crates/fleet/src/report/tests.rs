@@ -26,7 +26,7 @@ fn sweep(fleet: &Fleet) -> Sweep {
 fn view(sweep: &Sweep) -> View<'_> {
     let keys = sweep.figures.iter().map(|figure| &figure.key);
     let titles = Titles::of(keys.chain(sweep.pairs.iter().map(|pair| &pair.key)), |_| None);
-    View::of(sweep, titles)
+    View::from_sweep(sweep, titles)
 }
 
 fn after() -> Fleet {

@@ -41,8 +41,8 @@ pub(super) fn fill_midr(root: &Root, info: &CpuInfo, cpus: &mut [LogicalCpu]) {
 
 /// Packs implementer, variant, architecture (0xf), part and revision.
 fn from_cpuinfo(info: &CpuInfo, id: usize) -> Option<u64> {
-    let hex = |name: &str| hexadecimal(info.of(id, name)?);
-    let revision: u64 = info.of(id, "CPU revision")?.parse().ok()?;
+    let hex = |name: &str| hexadecimal(info.field(id, name)?);
+    let revision: u64 = info.field(id, "CPU revision")?.parse().ok()?;
     let variant = hex("CPU variant").unwrap_or(0);
     Some(
         (hex("CPU implementer")? & 0xff) << 24

@@ -42,7 +42,7 @@ fn one(root: &Root, info: &CpuInfo, id: usize, doubts: &mut Doubts) -> Frequency
     let ceiling_hz = stated("cpufreq/scaling_max_freq", highest, KHZ);
     // Reading scaling_cur_freq of every CPU sends interrupts and waited 10 ms per CPU before
     // Linux 5.18; /proc/cpuinfo has been read once already.
-    let current_hz = match info.of(id, "cpu MHz") {
+    let current_hz = match info.field(id, "cpu MHz") {
         Some(mhz) => doubts.number("cpu.min_hz", ("cpu MHz", &cpu), mhz, MHZ),
         None => stated("cpufreq/scaling_cur_freq", "cpu.min_hz", KHZ),
     };

@@ -44,7 +44,7 @@ impl CpuInfo {
     }
 
     /// A field of one processor.
-    pub(super) fn of(&self, id: usize, name: &str) -> Option<&str> {
+    pub(super) fn field(&self, id: usize, name: &str) -> Option<&str> {
         self.processors.get(&id)?.get(name).map(String::as_str)
     }
 
@@ -167,7 +167,7 @@ mod tests {
         let info =
             parse("processor\t: 0\nmodel\t\t: 1\n\nprocessor\t: 1030\nmodel : 2\n\nHardware : X\n");
         assert_eq!(info.ids(), [0, 1030]);
-        assert_eq!(info.of(1030, "model"), Some("2"));
+        assert_eq!(info.field(1030, "model"), Some("2"));
         assert_eq!(info.first_number("model"), Some(1));
         assert_eq!(info.first("Hardware").as_deref(), Some("X"));
     }

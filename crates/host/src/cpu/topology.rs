@@ -66,7 +66,7 @@ fn one(root: &Root, info: &CpuInfo, nodes: &BTreeMap<usize, usize>, id: usize) -
         // -1 (or its unsigned form) is the kernel's "not known".
         number.filter(|&value| value >= 0 && value != i64::from(u16::MAX))
     };
-    let from_info = |name: &str| info.of(id, name)?.parse().ok();
+    let from_info = |name: &str| info.field(id, name)?.parse().ok();
     let siblings = |name: &str| root.cpus(&format!("{DIR}/cpu{id}/topology/{name}"));
     LogicalCpu {
         id,

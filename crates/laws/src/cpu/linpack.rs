@@ -4,7 +4,7 @@
 use super::peak::{
     Arithmetic, Op, Threads, distinct_cores, measured_peak, peak_rate, per_cycle, thread_cpus,
 };
-use super::{best_core_clock, told};
+use super::{best_core_clock, cycles_text};
 use crate::{Facts, Law, range};
 use bench::experiment::Site;
 use record::event::{Bound, Range, Side};
@@ -60,12 +60,12 @@ pub fn solve_rate(facts: Facts, solve: Solve) -> Law {
         .by(share)
         .inverse(operations / cores)
         .by(uneven)
-        .and(format!("matrix products reach {} of that on {cores} cores", told(share)));
+        .and(format!("matrix products reach {} of that on {cores} cores", cycles_text(share)));
     let elements = (solve.n as f64).powi(2) * (SERIAL_SHARE + (1.0 - SERIAL_SHARE) / cores);
-    let rest = best_core_clock(facts)
-        .inverse(elements)
-        .by(CYCLES_PER_ELEMENT)
-        .and(format!("{} cycles per element outside the products", told(CYCLES_PER_ELEMENT)));
+    let rest = best_core_clock(facts).inverse(elements).by(CYCLES_PER_ELEMENT).and(format!(
+        "{} cycles per element outside the products",
+        cycles_text(CYCLES_PER_ELEMENT)
+    ));
     spread(site, solve, (products + rest).inverse(operations))
 }
 

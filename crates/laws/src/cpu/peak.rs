@@ -6,7 +6,7 @@
 mod units;
 
 use super::instruction::published_latency;
-use super::{best_core_clock, is_guest, told};
+use super::{best_core_clock, cycles_text, is_guest};
 use crate::{Facts, Law, range};
 use bench::experiment::{Field, Fields, Site};
 use bench::{case, rows, symbols};
@@ -334,8 +334,10 @@ fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> Law {
     let known: Vec<Range> = designs.iter().copied().flatten().collect();
     let operations = arithmetic.operations();
     let law = |range, source| {
-        let because =
-            format!("{} instructions per cycle ({source}) x {operations} operations", told(range));
+        let because = format!(
+            "{} instructions per cycle ({source}) x {operations} operations",
+            cycles_text(range)
+        );
         Law::hardware(range, because)
     };
     if known.is_empty() || known.len() < designs.len() {

@@ -68,7 +68,7 @@ impl Table {
         Table { keys: keys.iter().filter_map(key).collect(), designs, rows }
     }
 
-    fn of(arch: Arch) -> &'static Table {
+    fn for_arch(arch: Arch) -> &'static Table {
         match arch {
             Arch::X86_64 => &X86_64,
             Arch::Aarch64 => &AARCH64,
@@ -140,7 +140,7 @@ fn design(core: Core) -> Option<&'static str> {
 /// What is published of a row for a design, else the range of the known designs: of its
 /// architecture, or of both where those are few. `None`: no source was found for any design.
 pub(super) fn published(arch: Arch, core: Core, name: &str, measure: Measure) -> Option<Published> {
-    let table = Table::of(arch);
+    let table = Table::for_arch(arch);
     let own = design(core).and_then(|design| {
         let Figure(low, high, letters) = table.figure(name, design, measure)?;
         let cited = table.cited(letters);
@@ -151,7 +151,7 @@ pub(super) fn published(arch: Arch, core: Core, name: &str, measure: Measure) ->
         let other = if arch == Arch::X86_64 { Arch::Aarch64 } else { Arch::X86_64 };
         let mut known = table.all(name, measure);
         if known.len() < FEW {
-            known.extend(Table::of(other).all(name, measure));
+            known.extend(Table::for_arch(other).all(name, measure));
         }
         if known.is_empty() {
             return None;
@@ -170,7 +170,7 @@ pub(super) fn published(arch: Arch, core: Core, name: &str, measure: Measure) ->
 }
 
 /// A design's own figure, of whichever architecture it is.
-pub(super) fn own(core: Core, name: &str, measure: Measure) -> Option<Range> {
+pub(super) fn design_range(core: Core, name: &str, measure: Measure) -> Option<Range> {
     let design = design(core)?;
     let found =
         [&X86_64, &AARCH64].into_iter().find_map(|table| table.figure(name, design, measure));
@@ -179,7 +179,7 @@ pub(super) fn own(core: Core, name: &str, measure: Measure) -> Option<Range> {
 
 /// A design's own latency where it is one whole number of cycles.
 pub(super) fn whole_latency(core: Core, name: &str) -> Option<u64> {
-    let Range { low, high, .. } = own(core, name, Measure::Latency)?;
+    let Range { low, high, .. } = design_range(core, name, Measure::Latency)?;
     (low == high && low >= 1.0 && low.fract() == 0.0).then_some(low as u64)
 }
 

@@ -61,7 +61,7 @@ pub struct Flushes {
 
 impl Flushes {
     /// Those of a disk; `None` where the kernel counted too few.
-    pub fn of(disk: Option<&Disk>) -> Option<Flushes> {
+    pub fn on_disk(disk: Option<&Disk>) -> Option<Flushes> {
         let (count, ms) = disk?.counted?.flushes.filter(|(count, _)| *count >= READS_LEAST)?;
         let mean_ns = ms as f64 * 1e6 / count as f64;
         let because = format!(
@@ -145,7 +145,7 @@ mod tests {
         let mut disk = recorded("vm-granite-rapids").host.block.disks.swap_remove(0);
         let mut found = |flushes| {
             disk.counted = Some(Counted { flushes, ..counted(0, 0) });
-            let counted = Flushes::of(Some(&disk))?;
+            let counted = Flushes::on_disk(Some(&disk))?;
             let ends = |of: Range| (of.low, of.likely, of.high);
             let of = range(1e4, 3e5, 1e7);
             Some((ends(counted.write(of)), ends(counted.flush(of))))

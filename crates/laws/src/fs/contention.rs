@@ -80,7 +80,7 @@ pub fn latency(facts: Facts, readers: Readers) -> Law {
     let count = readers.count;
     let Range { low, high, .. } = base.at_a_time;
     let why = format!("latency is flat up to {low:.0} to {high:.0} readers, then linear");
-    base.law(base.at(facts.site, count as f64)).when(count != 1, |law| law.and(why))
+    base.law(base.predicted_range(facts.site, count as f64)).when(count != 1, |law| law.and(why))
 }
 
 /// Bytes per second of all readers together.
@@ -134,7 +134,7 @@ pub fn slope(facts: Facts, readers: Readers) -> Law {
     let base = base(facts, readers);
     let counts: Vec<f64> = (1..=readers.count.max(2)).map(|count| count as f64).collect();
     let through = |end: fn(&Range) -> f64| {
-        let point = |count: &f64| (*count, end(&base.at(facts.site, *count)));
+        let point = |count: &f64| (*count, end(&base.predicted_range(facts.site, *count)));
         let points: Vec<(f64, f64)> = counts.iter().map(point).collect();
         line(&points).map_or(0.0, |line| line.slope)
     };
@@ -164,7 +164,7 @@ impl Base {
     }
 
     /// The law: between the asymptotes and their sum.
-    fn at(&self, site: &Site, readers: f64) -> Range {
+    fn predicted_range(&self, site: &Site, readers: f64) -> Range {
         let alone = self.alone.range;
         let Range { low, likely, high } = scaled(self.busy(site, readers), readers);
         match readers > 1.0 {

@@ -57,10 +57,15 @@ struct Writing {
 type Ends = (f64, f64, f64);
 
 const fn writing(write_ns: Ends, flush_ns: Ends, rate: Ends, most: Ends) -> Writing {
-    const fn of((low, likely, high): Ends) -> Range {
+    const fn from_ends((low, likely, high): Ends) -> Range {
         range(low, likely, high)
     }
-    Writing { write_ns: of(write_ns), flush_ns: of(flush_ns), rate: of(rate), most: of(most) }
+    Writing {
+        write_ns: from_ends(write_ns),
+        flush_ns: from_ends(flush_ns),
+        rate: from_ends(rate),
+        most: from_ends(most),
+    }
 }
 
 const NVME: Writing =
@@ -91,7 +96,7 @@ pub fn predict(facts: Facts, request: Request, metric: &str) -> Option<Law> {
 
 /// A figure of a case; `None` where nothing is known of the run that it is made from.
 fn law(facts: Facts, request: Request, metric: &str) -> Option<Law> {
-    let basis = Basis::of(facts, request);
+    let basis = Basis::for_request(facts, request);
     if facts.known.is_some() && !basis.is_known(metric) {
         return None;
     }
@@ -139,7 +144,7 @@ struct Basis<'law> {
 }
 
 impl<'law> Basis<'law> {
-    fn of(facts: Facts<'law>, request: Request<'law>) -> Self {
+    fn for_request(facts: Facts<'law>, request: Request<'law>) -> Self {
         let (site, work) = (facts.site, request.work);
         let reading = device::reading(site, request.disk(site), request.span);
         let mut writing = match reading.class.name {
@@ -151,7 +156,7 @@ impl<'law> Basis<'law> {
         for ns in [&mut writing.write_ns, &mut writing.flush_ns] {
             *ns = scaled(*ns, reading.class.fitted(site));
         }
-        let flushed = Flushes::of(request.disk(site)).filter(|_| !reading.class.sure);
+        let flushed = Flushes::on_disk(request.disk(site)).filter(|_| !reading.class.sure);
         if let Some(counted) = &flushed {
             writing.write_ns = counted.write(writing.write_ns);
             writing.flush_ns = counted.flush(writing.flush_ns);
@@ -270,7 +275,7 @@ impl<'law> Basis<'law> {
         let (site, work) = (self.facts.site, self.request.work);
         let is_seen = work.is_direct() || work.mode == Mode::Cold;
         let disk = self.request.disk(site).filter(|_| is_seen);
-        limit::of(site, disk, work.is_read(), work.bytes(), work.is_direct())
+        limit::operation_limit(site, disk, work.is_read(), work.bytes(), work.is_direct())
     }
 
     /// Operations per second at which the device or the CPUs are saturated.

@@ -103,7 +103,7 @@ pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     let (write_ns, flush_ns) = of_class(class, turn_ns(site));
     let [write_ns, flush_ns] = [write_ns, flush_ns].map(|ns| scaled(ns, class.fitted(site)));
     let (mut write, mut flush) = (term(site, disk, write_ns), term(site, disk, flush_ns));
-    if let Some(counted) = Flushes::of(disk).filter(|_| !class.sure) {
+    if let Some(counted) = Flushes::on_disk(disk).filter(|_| !class.sure) {
         write = write.with_range(counted.write(write_ns)).and(&counted.because);
         flush = flush.with_range(counted.flush(flush_ns)).and(&counted.because);
     }

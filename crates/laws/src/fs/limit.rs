@@ -24,7 +24,7 @@ pub(super) struct Limit {
 
 /// The limit of operations of so many bytes on a disk; `None` without one. What joins several
 /// operations in one request is not limited by requests.
-pub(super) fn of(
+pub(super) fn operation_limit(
     site: &Site,
     disk: Option<&Disk>,
     is_read: bool,
@@ -92,7 +92,7 @@ impl Limit {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::operation_limit;
     use crate::Law;
     use bench::experiment::fixtures::{bare_site, on_disk};
     use host::limits::IoLimit;
@@ -116,15 +116,15 @@ mod tests {
         let there = on_disk("sda", false, "write back", "rw");
         let disk = there.host.block.disks.first();
         let rate = |is_read, bytes, is_request| {
-            of(&site, disk, is_read, bytes, is_request).map(|limit| limit.per_second)
+            operation_limit(&site, disk, is_read, bytes, is_request).map(|limit| limit.per_second)
         };
         assert_eq!(rate(true, 4000.0, true), Some(1000.0));
         assert_eq!(rate(true, 4000.0, false), Some(5000.0));
         assert_eq!(rate(true, 4e6, true), Some(5.0));
         assert_eq!(rate(false, 4000.0, true), Some(7.0));
         assert_eq!(rate(false, 4000.0, false), None);
-        assert_eq!(of(&site, None, true, 1.0, true), None);
-        let held = of(&site, disk, true, 4000.0, true).expect("a limit");
+        assert_eq!(operation_limit(&site, None, true, 1.0, true), None);
+        let held = operation_limit(&site, disk, true, 4000.0, true).expect("a limit");
         let fast = held.rate(Law::new(500.0, 2e4, 1e6, "a disk"));
         assert_eq!((fast.range.low, fast.range.likely, fast.range.high), (500.0, 1000.0, 1100.0));
         assert_eq!(held.what, "1000 requests/s on 8:0");

@@ -87,7 +87,7 @@ pub fn block(facts: Facts, below: Below, read: &Read) -> Option<Law> {
 
 fn limit_of(facts: Facts, below: Below, read: &Read) -> Option<Limit> {
     let disk = below.disk.filter(|_| read.mode != Mode::Cached);
-    limit::of(facts.site, disk, true, BLOCK_BYTES, read.mode != Mode::Cold)
+    limit::operation_limit(facts.site, disk, true, BLOCK_BYTES, read.mode != Mode::Cold)
 }
 
 /// The same without a limit.

@@ -85,7 +85,7 @@ pub enum Reading {
 
 impl Reading {
     /// That of a mode.
-    pub fn of(mode: Mode, pattern: Pattern) -> Reading {
+    pub fn for_mode(mode: Mode, pattern: Pattern) -> Reading {
         match mode {
             Mode::Cached => Reading::Cached,
             Mode::Cold if pattern == Pattern::Sequential => Reading::Ahead,

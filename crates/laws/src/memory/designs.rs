@@ -96,11 +96,12 @@ const fn moves(
     client: Ends,
     server: Ends,
 ) -> Design {
-    const fn of(ends: Ends, unit: f64) -> Range {
+    const fn from_ends(ends: Ends, unit: f64) -> Range {
         range(ends.0 * unit, ends.1 * unit, ends.2 * unit)
     }
-    let (second, third, lines) = (of(second, 1.0), of(third, 1.0), of(lines, 1.0));
-    let (client, server) = (of(client, 1e9), of(server, 1e9));
+    let (second, third, lines) =
+        (from_ends(second, 1.0), from_ends(third, 1.0), from_ends(lines, 1.0));
+    let (client, server) = (from_ends(client, 1e9), from_ends(server, 1e9));
     Design { loads, stores, both, reached, second, third, lines, client, server }
 }
 

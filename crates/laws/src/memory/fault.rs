@@ -93,10 +93,10 @@ pub fn minor(facts: Facts, fault: Touch) -> Law {
     };
     let moved = (bytes > 0.0).then(|| {
         let (rate, from) = match fault {
-            Touch::Copy => told(known.and_then(measured_copy), COPIED_OVER_MEMORY, COPIED),
+            Touch::Copy => kernel_rate(known.and_then(measured_copy), COPIED_OVER_MEMORY, COPIED),
             Touch::Huge => clear_rate(known),
             // By what one CPU wrote to its second cache, else to what is nearest to that.
-            _ => told(known.and_then(measured_inner_write), CLEARED_OVER_L2, CLEAR_WARM),
+            _ => kernel_rate(known.and_then(measured_inner_write), CLEARED_OVER_L2, CLEAR_WARM),
         };
         Law::hardware(inverse(bytes, rate), format!("{bytes:.0} bytes at {from}"))
     });
@@ -175,11 +175,11 @@ fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
 /// Bytes per ns at which one CPU clears memory that is in no cache: by what it wrote to main memory.
 fn clear_rate(known: Option<&Known>) -> (Range, String) {
     let written = known.and_then(|known| moved(known, Op::Write, Level::Memory));
-    told(written, CLEARED_OVER_MEMORY, CLEAR_MEMORY)
+    kernel_rate(written, CLEARED_OVER_MEMORY, CLEAR_MEMORY)
 }
 
 /// The kernel's rate by what one thread measured, else as it usually is; and from what.
-fn told(measured: Option<f64>, over: Range, usual: Range) -> (Range, String) {
+fn kernel_rate(measured: Option<f64>, over: Range, usual: Range) -> (Range, String) {
     let from = |rate| format!("{rate:.1} GB/s for one thread (measured by memory.bandwidth)");
     match measured {
         Some(rate) => (scaled(over, rate), from(rate)),

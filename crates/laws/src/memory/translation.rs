@@ -127,7 +127,7 @@ pub fn tlb_miss(facts: Facts, tlb: &str) -> Law {
 /// the TLBs, beyond it the misses that huge pages spare.
 pub fn huge_gain(facts: Facts, footprint: f64) -> Law {
     let site = facts.site;
-    let hierarchy = Hierarchy::of(facts);
+    let hierarchy = Hierarchy::for_machine(facts);
     let on_huge = hierarchy.random(footprint);
     let misses = |pages| added(site, &hierarchy, &Point::random(pages, footprint));
     let (base, huge) = (misses(On::Base), misses(On::Huge));

@@ -78,7 +78,7 @@ pub fn adds(facts: Facts) -> bool {
 
 /// A usual round trip to the far end, for what a case costs.
 pub fn round_trip(site: &Site) -> Duration {
-    let way = Way::of(site);
+    let way = Way::for_site(site);
     if way.kind() == Kind::Loopback {
         return Duration::ZERO;
     }
@@ -96,7 +96,7 @@ struct Work {
 }
 
 fn work(facts: Facts, flow: &Flow) -> Work {
-    let message = flow.of.message as f64;
+    let message = flow.bytes.message as f64;
     let segments = message / SEGMENT_BYTES;
     let copies = copy_rate(facts).inverse(1e9 * message);
     let (out, part_out, inward, part_in, calls_in) = services(flow);
@@ -123,11 +123,11 @@ fn work(facts: Facts, flow: &Flow) -> Work {
 /// Cycles of a sender per message and per segment, the same for its receiver, and the receiver's
 /// calls per message.
 fn services(flow: &Flow) -> (Range, Range, Range, Range, Range) {
-    match flow.of.protocol {
+    match flow.bytes.protocol {
         Protocol::Tcp => {
             // Small messages come many to a call, unless the receiver asks for no more.
-            let least = (flow.of.message as f64 / (2.0 * SEGMENT_BYTES)).min(1.0);
-            let (into, calls) = match flow.of.transfer {
+            let least = (flow.bytes.message as f64 / (2.0 * SEGMENT_BYTES)).min(1.0);
+            let (into, calls) = match flow.bytes.transfer {
                 Transfer::Steady => {
                     (TCP_MESSAGE_IN, range(0.5 * least, least.sqrt() * 0.5 + 0.5 * least, 1.0))
                 }
@@ -148,23 +148,23 @@ fn slower(a: Law, b: &Law) -> Law {
 
 /// Bytes a second that a receiver gets, all streams together.
 pub fn bandwidth(facts: Facts, flow: &Flow) -> Law {
-    if flow.of.transfer == Transfer::Steady {
+    if flow.bytes.transfer == Transfer::Steady {
         return steady(facts, flow);
     }
     let time = transfer_time(facts, flow);
-    match flow.of.transfer.fixed_bytes() {
+    match flow.bytes.transfer.fixed_bytes() {
         Some(bytes) => time.inverse(1e9 * bytes as f64),
         None => {
             let (times, how) = parallel(facts.site, flow);
-            time.inverse(2e9 * flow.of.message as f64).by(times).and(how)
+            time.inverse(2e9 * flow.bytes.message as f64).by(times).and(how)
         }
     }
 }
 
 fn steady(facts: Facts, flow: &Flow) -> Law {
     let Work { sender, receiver, .. } = work(facts, flow);
-    let bytes = 1e9 * flow.of.message as f64;
-    let way = Way::of(facts.site);
+    let bytes = 1e9 * flow.bytes.message as f64;
+    let way = Way::for_site(facts.site);
     let rate = if way.kind() == Kind::Loopback {
         let time = match flow.is_same_cpu() {
             true => (sender + receiver)
@@ -198,7 +198,7 @@ fn between_hosts(site: &Site, way: &Way<'_>, flow: &Flow, work: Law) -> Law {
     let streams = flow.streams as f64;
     let link = carried(way, flow);
     // Cards and drivers beside the sockets, and another processor at the other end.
-    let calls = work.ends(0.5, 1.6, 4.0).inverse(1e9 * flow.of.message as f64).times(streams);
+    let calls = work.ends(0.5, 1.6, 4.0).inverse(1e9 * flow.bytes.message as f64).times(streams);
     let core = core_rate();
     let one = core.range;
     let cores = range(one.low, one.likely * streams.min(2.0), one.high * streams);
@@ -223,9 +223,9 @@ fn carried(way: &Way<'_>, flow: &Flow) -> Law {
     }
     // A datagram has heads of its own, however short it is.
     let share = |of: Frames| of.payload as f64 / of.counted_bytes(way.is_shaped()) as f64;
-    let ratio = share(way.frames(flow.transport(), flow.of.message))
+    let ratio = share(way.frames(flow.transport(), flow.bytes.message))
         / share(way.full_frames(flow.transport()));
-    link.times(ratio).and(format!("each datagram of {} B has its own headers", flow.of.message))
+    link.times(ratio).and(format!("each datagram of {} B has its own headers", flow.bytes.message))
 }
 
 /// How many streams' worth go at the same time, and how a sentence says it.
@@ -249,13 +249,13 @@ fn parallel(site: &Site, flow: &Flow) -> (Range, String) {
 
 /// One transfer of fixed size, or one message there and back, in ns.
 pub fn transfer_time(facts: Facts, flow: &Flow) -> Law {
-    let way = Way::of(facts.site);
+    let way = Way::for_site(facts.site);
     let is_here = way.kind() == Kind::Loopback;
     let stack = stack_cost(facts, flow.transport(), flow.waking(is_here));
-    if let Some(bytes) = flow.of.transfer.fixed_bytes() {
-        let of = Bytes { transfer: Transfer::Steady, ..flow.of.clone() };
+    if let Some(bytes) = flow.bytes.transfer.fixed_bytes() {
+        let of = Bytes { transfer: Transfer::Steady, ..flow.bytes.clone() };
         // The bytes' own time is the stream's.
-        let stream = steady(facts, &Flow { of, ..*flow }).inverse(1e9 * bytes as f64);
+        let stream = steady(facts, &Flow { bytes: of, ..*flow }).inverse(1e9 * bytes as f64);
         let trip = super::round_trip(&way, flow.transport(), 0, 1);
         let all = stream + trip + stack.times(2.0);
         let why = format!("each transfer of {bytes} B is started and acknowledged");
@@ -267,7 +267,7 @@ pub fn transfer_time(facts: Facts, flow: &Flow) -> Law {
     let threads = flow.streams as f64 * if is_here { 2.0 } else { 1.0 };
     let turns = if threads > cpus { 2.0 * threads / cpus } else { 1.0 };
     let both = one_way.reshaped(|ns| range(1.3 * ns.low, 2.4 * ns.likely, 2.6 * ns.high * turns));
-    let message = flow.of.message;
+    let message = flow.bytes.message;
     let trip = || super::round_trip(&way, flow.transport(), message, message);
     both.and("one message each way, and each wakes its receiver") + (!is_here).then(trip)
 }
@@ -275,7 +275,7 @@ pub fn transfer_time(facts: Facts, flow: &Flow) -> Law {
 /// Bytes a second in the best block or transfer.
 pub fn peak(facts: Facts, flow: &Flow) -> Law {
     let of = bandwidth(facts, flow);
-    let (likely, high, why) = match flow.of.transfer {
+    let (likely, high, why) = match flow.bytes.transfer {
         Transfer::Steady if flow.is_same_cpu() => (1.6, 4.0, "at best only the receiver runs"),
         Transfer::Steady => (1.2, 1.9, "the best block of a window, bursts included"),
         _ => (1.3, 2.2, "the best transfer"),
@@ -287,14 +287,14 @@ pub fn peak(facts: Facts, flow: &Flow) -> Law {
 pub fn copies(facts: Facts, flow: &Flow) -> Law {
     let Work { receiver, copies, .. } = work(facts, flow);
     let time = range(copies.range.low, receiver.range.likely, 2.0 * receiver.range.high);
-    receiver.with_range(time).inverse(1e9 * flow.of.message as f64).and("one call and one copy")
+    receiver.with_range(time).inverse(1e9 * flow.bytes.message as f64).and("one call and one copy")
 }
 
 /// CPU time of an end for a message that it had, in ns.
 pub fn message_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
     let is_remote = facts.site.peer.is_some();
     let Work { sender, receiver, bulk, .. } = work(facts, flow);
-    let own = match (flow.of.transfer, is_sender) {
+    let own = match (flow.bytes.transfer, is_sender) {
         // One send and one receive for two messages; the end that wakes the other pays for the
         // wake-up.
         (Transfer::ThereAndBack, _) => {
@@ -304,7 +304,7 @@ pub fn message_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
         (_, false) => receiver,
     };
     // Waiting is sleeping, but each sleep and waking is work; softirqs land on either end.
-    let (low, likely, high) = match flow.of.transfer {
+    let (low, likely, high) = match flow.bytes.transfer {
         Transfer::Steady => (0.5, 1.1, 2.5),
         _ => (0.45, 1.4, 3.5),
     };
@@ -312,7 +312,7 @@ pub fn message_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
     if is_remote {
         each = each.widened(2.5, 3.0, "");
         if !is_sender {
-            each = each + sleeps(facts, flow.transport(), flow.of.message);
+            each = each + sleeps(facts, flow.transport(), flow.bytes.message);
         }
     }
     // It spins.
@@ -322,7 +322,7 @@ pub fn message_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
 
 /// CPU time of an end for a byte that was delivered, in ns.
 pub fn byte_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
-    let each = message_cpu(facts, flow, is_sender).times(1.0 / flow.of.message as f64);
+    let each = message_cpu(facts, flow, is_sender).times(1.0 / flow.bytes.message as f64);
     let is_lossy = flow.is_same_cpu() || facts.site.peer.is_some();
     let above = if is_lossy { 10.0 } else { 2.0 };
     each.when(flow.is_udp() && is_sender, |each| each.widened(1.0, above, "losses cost CPU time"))
@@ -330,7 +330,7 @@ pub fn byte_cpu(facts: Facts, flow: &Flow, is_sender: bool) -> Law {
 
 /// What a way's nominal rate allows; a shaper lets bursts pass.
 pub fn bound(site: &Site, flow: &Flow) -> Option<Bound> {
-    super::link_bound(&Way::of(site), flow.transport())
+    super::link_bound(&Way::for_site(site), flow.transport())
 }
 
 /// Number of threads whose copies limit a transfer over loopback, and the reason.
@@ -345,7 +345,7 @@ fn at_once(site: &Site, flow: &Flow) -> (f64, &'static str) {
 /// What steady transfers are compared with, in B/s, and what it is; `None` if the reference is
 /// unknown.
 pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, String)> {
-    let way = Way::of(site);
+    let way = Way::for_site(site);
     if way.kind() != Kind::Loopback {
         let bound = super::link_bound(&way, flow.transport())?;
         return Some((bound.constant, format!("relative to the link: {}", bound.rule)));
@@ -363,7 +363,7 @@ pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, Strin
 
 /// What the comparison should give.
 pub fn efficiency(site: &Site, flow: &Flow) -> Option<Law> {
-    let way = Way::of(site);
+    let way = Way::for_site(site);
     if way.kind() == Kind::Loopback {
         let (facts, (at_once, how)) = (Facts::prior(site), at_once(site, flow));
         let mut caches = described_levels(site).into_iter().map(|(level, _)| level);

@@ -172,7 +172,7 @@ impl Parts<'_> {
                 .and("less the process at the far end"),
             (Some(ns), false) => self.cold(Law::new(0.5 * ns, ns, 2.0 * ns, rtt::measured_in(ns))),
             (None, true) => {
-                let way = Way::of(site);
+                let way = Way::for_site(site);
                 let both = stack_cost(facts, Transport::Tcp, Waking::Nobody)
                     + stack::woken_by_kernel(facts, &way, Waking::Interrupt)
                     + far_stack_cost(site, Transport::Tcp, Waking::Nobody).times(0.5);
@@ -269,7 +269,7 @@ impl Parts<'_> {
     /// the mapping for the device and the bell, or an exit to the hypervisor; on USB a request to
     /// its controller, by radio the driver's queues, keys and locks.
     fn transmit(&self) -> (Range, &'static str) {
-        let way = Way::of(self.facts.site);
+        let way = Way::for_site(self.facts.site);
         match way.kind() {
             // The far end's stack runs within the call, as over loopback.
             Kind::Loopback | Kind::Virtual => (CLOSE_FAR, "a FIN through both ends' network stack"),
@@ -331,7 +331,7 @@ impl Parts<'_> {
             .when(!is_made, |late| {
                 late.reshaped(later(AGAIN_TWICE_NS)).and("the SYN may be lost twice")
             })
-            .when(Way::of(self.facts.site).kind() == Kind::Wireless, |late| {
+            .when(Way::for_site(self.facts.site).kind() == Kind::Wireless, |late| {
                 late.reshaped(later(1e9))
             })
     }

@@ -103,7 +103,7 @@ pub fn idle(facts: Facts, of: &Beside) -> Law {
         let stack = stack_cost(facts, of.transport(), waking);
         return stack.times(2.0).and("once per direction, no link");
     }
-    round_trip(&Way::of(facts.site), of.transport(), of.message, of.message)
+    round_trip(&Way::for_site(facts.site), of.transport(), of.message, of.message)
         + stack_cost(facts, of.transport(), Waking::Interrupt)
         + far_stack_cost(facts.site, of.transport(), Waking::Interrupt)
 }
@@ -119,7 +119,7 @@ pub fn rate(site: &Site, of: &Beside) -> Law {
         };
         core.by(cpus).and(whose).and("loopback: memory copies, no link")
     } else {
-        let link = goodput(&Way::of(site), Transport::Tcp);
+        let link = goodput(&Way::for_site(site), Transport::Tcp);
         let streams = of.streams as f64;
         let all = range(
             // A stream that starts, shares or waits: less than the link for a while.
@@ -143,7 +143,7 @@ fn added(site: &Site, of: &Beside) -> Law {
         let contended = (!of.has_own_cpus(site)).then(|| Law::software(SLICES, slices));
         return Law::software(BACKLOG, "packets wait in a CPU's backlog") + contended;
     }
-    let way = Way::of(site);
+    let way = Way::for_site(site);
     let rate = rate(site, of).range;
     let ns = |bytes: f64, rate: f64| bytes * 1e9 / rate;
     let net = &site.host.net;
@@ -222,7 +222,7 @@ mod tests {
 
     const TIMEOUT_NS: f64 = 1e9;
 
-    fn of(direction: Direction, ends: Ends) -> Beside {
+    fn in_direction(direction: Direction, ends: Ends) -> Beside {
         Beside { protocol: Protocol::Tcp, message: 64, ends, streams: 1, direction }
     }
 
@@ -233,8 +233,8 @@ mod tests {
         for site in all {
             let facts = Facts::prior(&site);
             let ends = if site.peer.is_some() { Ends::TwoHosts } else { Ends::SameCpu };
-            let [up, down, both] =
-                [Direction::Up, Direction::Down, Direction::Both].map(|way| of(way, ends));
+            let [up, down, both] = [Direction::Up, Direction::Down, Direction::Both]
+                .map(|way| in_direction(way, ends));
             assert!(rate(&site, &both).range.likely < rate(&site, &up).range.likely);
             for case in [up, down, both] {
                 let without = idle(facts, &case).range;
@@ -260,7 +260,7 @@ mod tests {
             let peer = site.peer.take();
             let ends = if has_peer { Ends::TwoHosts } else { Ends::SameCpu };
             site.peer = peer.filter(|_| has_peer);
-            let case = of(Direction::Up, ends);
+            let case = in_direction(Direction::Up, ends);
             beside(Facts::prior(&site), &case, TIMEOUT_NS).range.likely
         };
         assert!(likely(1000, true) > likely(100, true) + 1e6);

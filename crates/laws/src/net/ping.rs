@@ -31,7 +31,7 @@ case! {
 impl Echoes {
     /// The way that they go at a site.
     pub fn way<'site>(&self, site: &'site Site) -> Way<'site> {
-        Way { is_v6: self.ip == Ip::V6, ..Way::of(site) }
+        Way { is_v6: self.ip == Ip::V6, ..Way::for_site(site) }
     }
 }
 

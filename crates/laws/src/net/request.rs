@@ -111,7 +111,7 @@ fn alone(facts: Facts, of: &Requests) -> Law {
     if facts.site.peer.is_none() {
         return awake + stack_cost(facts, of.transport(), Waking::Other).and("no link");
     }
-    round_trip(&Way::of(facts.site), of.transport(), of.message, of.message)
+    round_trip(&Way::for_site(facts.site), of.transport(), of.message, of.message)
         + awake
         + far_stack_cost(facts.site, of.transport(), Waking::Interrupt)
 }
@@ -143,7 +143,7 @@ fn capacity(facts: Facts, of: &Requests) -> Range {
     if facts.site.peer.is_none() {
         return by_cpu;
     }
-    let link = goodput(&Way::of(facts.site), of.transport());
+    let link = goodput(&Way::for_site(facts.site), of.transport());
     least(by_cpu, link.times(1.0 / of.message.max(1) as f64).range)
 }
 
@@ -153,7 +153,7 @@ fn awake(facts: Facts, of: &Requests) -> Range {
     if facts.site.peer.is_none() {
         return measured_end(facts, of).unwrap_or(near).times(2.0).range;
     }
-    let way = Way::of(facts.site);
+    let way = Way::for_site(facts.site);
     (round_trip(&way, of.transport(), of.message, of.message) + near + far).range
 }
 
@@ -362,7 +362,7 @@ mod tests {
 
     const WINDOW_NS: f64 = 5e7;
 
-    fn of(load: Load) -> Requests {
+    fn requests(load: Load) -> Requests {
         Requests {
             protocol: Protocol::Tcp,
             message: 64,
@@ -385,7 +385,7 @@ mod tests {
         // A round trip that is nearly all waking.
         known.insert(trip("loopback", 64), 80_000.0);
         let rate = |connections| {
-            let of = Requests { connections, ..of(Load::Closed) };
+            let of = Requests { connections, ..requests(Load::Closed) };
             closed_rate(Facts { site: &site, known: Some(&known) }, &of).range
         };
         let (alone, four) = (rate(1), rate(4));
@@ -396,14 +396,14 @@ mod tests {
 
     #[test]
     fn every_site_has_rates_that_connections_raise_and_times_that_load_raises() {
-        let loads = [10, 50, 95, 120].map(|percent| of(Load::Share(percent)));
+        let loads = [10, 50, 95, 120].map(|percent| requests(Load::Share(percent)));
         let mut all = sites();
         all.push(joined("", ""));
         for site in all {
             let facts = Facts::prior(&site);
-            let one = Requests { connections: 1, ..of(Load::Closed) };
+            let one = Requests { connections: 1, ..requests(Load::Closed) };
             let few = closed_rate(facts, &one).range;
-            let many = closed_rate(facts, &of(Load::Closed)).range;
+            let many = closed_rate(facts, &requests(Load::Closed)).range;
             assert!(few.low > 0.0 && few.likely <= many.likely && few.high <= many.high);
             let times = loads.each_ref().map(|of| service(facts, of, WINDOW_NS).range);
             // Between hosts load only adds queues; on one, ends that it keeps awake answer sooner.
@@ -430,7 +430,7 @@ mod tests {
         known.insert(trip("loopback", 64), 60e3);
         let told = |known: &Known, percent| {
             let facts = Facts { site: &site, known: Some(known) };
-            let of = of(Load::Share(percent));
+            let of = requests(Load::Share(percent));
             (service(facts, &of, WINDOW_NS).range, cpu_far(facts, &of).range)
         };
         let before = told(&known, 90);
@@ -456,8 +456,8 @@ mod tests {
         {
             known.insert(trip(far, message), ns);
         }
-        let half = of(Load::Share(50));
-        let few = of(Load::Share(10));
+        let half = requests(Load::Share(50));
+        let few = requests(Load::Share(10));
         let site = recorded("vm-granite-rapids");
         let told = service(Facts { site: &site, known: Some(&known) }, &few, WINDOW_NS);
         assert!(told.range.likely > 20e3 && told.range.likely < 30e3);

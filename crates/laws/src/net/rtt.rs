@@ -237,7 +237,7 @@ pub fn cpu(facts: Facts, of: &Exchange, end: End, pause_ns: f64) -> Law {
         Ends::TwoHosts => {
             own = own.by(SOFTIRQS).and("softirqs may run on this end's CPU or on another")
                 + sleeps(facts, of.transport(), of.message);
-            let is_virtual = Way::of(facts.site).kind() == Kind::Virtual;
+            let is_virtual = Way::for_site(facts.site).kind() == Kind::Virtual;
             let asked = asked(facts).filter(|_| is_virtual);
             own = own + asked.map(|asked| asked.ends(0.0, 1.0, 1.0).times(times));
         }
@@ -314,7 +314,7 @@ fn on_one_host(facts: Facts, of: &Exchange) -> Law {
 }
 
 fn between_hosts(facts: Facts, of: &Exchange) -> Law {
-    let way = Way::of(facts.site);
+    let way = Way::for_site(facts.site);
     let transport = of.transport();
     let waking = match (of.polls(), of.is_sparse()) {
         (true, _) => Waking::Nobody,

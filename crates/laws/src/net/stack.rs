@@ -150,7 +150,7 @@ pub(super) fn woken_by_kernel(facts: Facts, way: &Way<'_>, waking: Waking) -> Op
 /// ns: it takes from none to all of them by themselves, and between namespaces its acknowledgement
 /// asks the sender's CPU to wake up.
 pub fn sleeps(facts: Facts, transport: Transport, bytes: u64) -> Law {
-    let way = Way::of(facts.site);
+    let way = Way::for_site(facts.site);
     let frames = way.frames(transport, bytes).count.max(1) as f64 - 1.0;
     let mut each = work(facts, SLEEP, "").range;
     if let Some(asked) = asked(facts).filter(|_| way.kind() == Kind::Virtual) {

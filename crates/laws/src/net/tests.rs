@@ -28,7 +28,7 @@ fn laws_answer_at_every_host_and_for_every_kind_of_peer() {
         all.push(site);
     }
     for site in &all {
-        let way = Way::of(site);
+        let way = Way::for_site(site);
         for transport in [Transport::Tcp, Transport::Udp, Transport::Icmp] {
             let rate = goodput(&way, transport);
             assert!(ordered(rate.range) && rate.range.low > 0.0);
@@ -55,29 +55,29 @@ fn laws_answer_at_every_host_and_for_every_kind_of_peer() {
 
 #[test]
 fn ways_are_what_their_slower_end_is() {
-    let kind = |near, far| Way::of(&joined(near, far)).kind();
+    let kind = |near, far| Way::for_site(&joined(near, far)).kind();
     assert_eq!(kind(GIGABIT, GIGABIT), Kind::Wired);
     assert_eq!(kind(GIGABIT, RADIO), Kind::Wireless);
     assert_eq!(kind(VIRTIO, GIGABIT), Kind::Paravirtual);
     assert_eq!(kind(VETH, VETH), Kind::Virtual);
     assert_eq!(kind(VETH, GIGABIT), Kind::Wired);
-    assert_eq!(Way::of(&bare_site()).kind(), Kind::Loopback);
+    assert_eq!(Way::for_site(&bare_site()).kind(), Kind::Loopback);
     let mut nowhere = joined(GIGABIT, GIGABIT);
     nowhere.host = Host::read(&Root::tree(""));
     if let Some(peer) = &mut nowhere.peer {
         peer.interface = None;
     }
-    assert_eq!(Way::of(&nowhere).kind(), Kind::Unknown);
-    let rate = |near, far| link_rate(&Way::of(&joined(near, far)));
+    assert_eq!(Way::for_site(&nowhere).kind(), Kind::Unknown);
+    let rate = |near, far| link_rate(&Way::for_site(&joined(near, far)));
     assert_eq!(rate(FAST, GIGABIT), Some(125e6));
     assert_eq!(rate(VETH, VETH), None, "what veth claims is no link's rate");
-    assert_eq!(link_rate(&Way::of(&bare_site())), None);
+    assert_eq!(link_rate(&Way::for_site(&bare_site())), None);
 }
 
 #[test]
 fn payload_is_what_the_heads_leave() {
     let site = joined(GIGABIT, GIGABIT);
-    let way = Way::of(&site);
+    let way = Way::for_site(&site);
     let full = way.full_frames(Transport::Tcp);
     assert_eq!((full.count, full.payload, full.wire_bytes), (1, 1448, 1538));
     // R1 reckons without time stamps: 1460 of 1538.
@@ -107,7 +107,7 @@ fn payload_is_what_the_heads_leave() {
 fn a_shaper_counts_frames_without_what_the_wire_adds() {
     let mut site = joined(VETH, VETH);
     site.host.given.set("host.net.shaped_rate", "100Mbit/s").expect("a fact");
-    let way = Way::of(&site);
+    let way = Way::for_site(&site);
     let rate = goodput(&way, Transport::Tcp);
     let told = 12.5e6 * 1448.0 / 1514.0;
     assert!((rate.range.likely - told).abs() < 1.0, "{rate:?}");
@@ -118,7 +118,7 @@ fn a_shaper_counts_frames_without_what_the_wire_adds() {
 #[test]
 fn time_on_the_way_grows_with_bytes_switches_and_what_cards_hold_back() {
     let at = |site: &Site, bytes| {
-        passage(&Way::of(site), Transport::Udp, bytes, Toward::Far).range.likely
+        passage(&Way::for_site(site), Transport::Udp, bytes, Toward::Far).range.likely
     };
     let (slow, fast) = (joined(GIGABIT, GIGABIT), joined(FAST, FAST));
     assert!(at(&slow, 65_507) > at(&slow, 1) + 500_000.0);
@@ -128,7 +128,7 @@ fn time_on_the_way_grows_with_bytes_switches_and_what_cards_hold_back() {
     assert_eq!(at(&bare_site(), 56), 0.0);
     let mut given = joined(GIGABIT, GIGABIT);
     given.host.given.set("net.rtt", "2ms").expect("a fact");
-    let trip = round_trip(&Way::of(&given), Transport::Tcp, 1, 1);
+    let trip = round_trip(&Way::for_site(&given), Transport::Tcp, 1, 1);
     assert!((2.0e6..2.01e6).contains(&trip.range.likely), "{trip:?}");
 }
 
@@ -169,7 +169,7 @@ fn a_hand_over_is_taken_of_the_pair_that_is_measured() {
 #[test]
 fn an_echo_is_not_told_from_two_cpus_of_one_host() {
     let site = recorded("epyc-7763-2s");
-    let way = Way::of(&site);
+    let way = Way::for_site(&site);
     let left = |ends| ping::less_socket(&site, (50_000.0, ends), Protocol::Udp, &way);
     assert!(left(Ends::SameCpu).is_some() && left(Ends::OtherCpu).is_none());
 }

@@ -97,7 +97,7 @@ pub struct Way<'facts> {
 
 impl<'facts> Way<'facts> {
     /// The way to the far end of a site.
-    pub fn of(site: &'facts Site) -> Way<'facts> {
+    pub fn for_site(site: &'facts Site) -> Way<'facts> {
         let net = &site.host.net;
         let has_timestamps = net.tcp_timestamps.unwrap_or(true);
         let Some(peer) = &site.peer else {

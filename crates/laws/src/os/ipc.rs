@@ -133,14 +133,14 @@ pub fn measured_switch(known: &Known, pair: Class) -> Option<f64> {
 
 /// A message there and one of the same size back, in ns.
 pub fn round_trip(facts: Facts, way: &Way) -> Law {
-    let Parts { call, service, copies, handover, .. } = Parts::of(facts, way);
+    let Parts { call, service, copies, handover, .. } = Parts::for_way(facts, way);
     let one_way = call.times(2.0).and("two calls each way") + service + copies + handover;
     one_way.times(2.0)
 }
 
 /// Bytes a second one way.
 pub fn bandwidth(facts: Facts, way: &Way) -> Law {
-    let Parts { call, calls, service, copies, handover } = Parts::of(facts, way);
+    let Parts { call, calls, service, copies, handover } = Parts::for_way(facts, way);
     let work = call.times(calls).and(format!("{calls} calls per message")) + service + copies;
     let switches = switches(facts.site, way);
     let (fewest, most) = (switches.low, switches.high);
@@ -205,7 +205,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(facts: Facts, way: &Way) -> Parts {
+    fn for_way(facts: Facts, way: &Way) -> Parts {
         let is_same = way.pair == Class::Same;
         let service = way.via.service();
         // The first page is the message's.

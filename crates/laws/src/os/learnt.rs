@@ -128,7 +128,7 @@ fn factor_of_work(facts: Facts) -> Option<Law> {
 /// The mean factor of the calls that say one.
 fn of_calls(facts: Facts, of_call: fn(&Usual, f64, Service) -> Option<f64>) -> Option<Law> {
     facts.known?;
-    let usual = Usual::of(facts);
+    let usual = Usual::for_machine(facts);
     let factor = |(name, service): &(&str, Service)| {
         Some(of_call(&usual, measured_call(facts.known, name)?, *service)?.ln())
     };
@@ -160,9 +160,9 @@ struct Usual<'a> {
 }
 
 impl Usual<'_> {
-    fn of(facts: Facts) -> Usual {
+    fn for_machine(facts: Facts) -> Usual {
         let entry_ns = stated_entry(facts).range.likely;
-        Usual { facts, entry_ns, guards: Guards::of(facts.site) }
+        Usual { facts, entry_ns, guards: Guards::for_machine(facts.site) }
     }
 
     /// The way in and out, by the shortest call that was measured.
@@ -201,7 +201,7 @@ mod tests {
 
     /// The first `count` calls at `times` the usual.
     fn known(site: &Site, count: usize, times: f64) -> Known {
-        let (mut known, usual) = (Known::default(), Usual::of(Facts::prior(site)));
+        let (mut known, usual) = (Known::default(), Usual::for_machine(Facts::prior(site)));
         for (name, service) in &CALLS[..count] {
             let key = Key::new("os.syscall", &CaseId::new().with("call", *name), "latency");
             known.insert(key, times * usual.ns(*service));
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_slow_way_into_the_kernel_says_nothing_of_work_on_pages() {
         let site = recorded("epyc-7763-2s");
-        let usual = Usual::of(Facts::prior(&site));
+        let usual = Usual::for_machine(Facts::prior(&site));
         let mut known = Known::default();
         for (name, service) in &CALLS {
             let key = Key::new("os.syscall", &CaseId::new().with("call", *name), "latency");
@@ -282,7 +282,7 @@ mod tests {
         let width = (alike.high / alike.low).ln();
         assert!((alike.likely - 2.0).abs() < 1e-9 && (width - 2.0 * UNLIKE).abs() < 1e-9);
         let stat = Key::new("os.syscall", &CaseId::new().with("call", "stat"), "latency");
-        known.insert(stat, 8.0 * Usual::of(Facts::prior(&site)).ns(super::Service::STAT));
+        known.insert(stat, 8.0 * Usual::for_machine(Facts::prior(&site)).ns(super::Service::STAT));
         let scattered = of(&known);
         assert!(scattered.likely > 2.0 && scattered.low < 2.0 && scattered.high > 2.5);
     }

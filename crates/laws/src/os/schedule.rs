@@ -157,7 +157,7 @@ fn allowed(site: &Site, processes: u64) -> Allowed {
     let kind = match (told.own_slice_ns.or(told.base_slice_ns), told.latency_ns) {
         (Some(_), _) => Some(Kind::Eevdf),
         (None, Some(_)) => Some(Kind::Cfs),
-        (None, None) => kernel.release.as_deref().and_then(Kind::of),
+        (None, None) => kernel.release.as_deref().and_then(Kind::from_release),
     };
     let is_timed = told.feature("HRTICK") == Some(true);
     let (ns, because) = match kind {

@@ -83,7 +83,7 @@ impl Work {
 
     /// Cycles that it takes here.
     pub fn cycles(self, site: &Site) -> Range {
-        self.guarded(site, Guards::of(site))
+        self.guarded(site, Guards::for_machine(site))
     }
 
     /// The same, with what the mitigations take.
@@ -177,7 +177,7 @@ pub struct Guards {
 
 impl Guards {
     /// Those of this machine.
-    pub fn of(site: &Site) -> Guards {
+    pub fn for_machine(site: &Site) -> Guards {
         let words = Words(&site.host);
         let free = Guards { at_return: FREE, at_indirect_call: FREE };
         mitigations(&words).fold(free, |all, one| {

@@ -22,7 +22,7 @@ const CONTROL_WORDS: usize = 32;
 
 /// The kernel's facts about a packet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Ancillary {
     pub(super) stamped_ns: Option<u64>,
     pub(super) hops_left: Option<u8>,
 }
@@ -106,7 +106,7 @@ pub(super) fn own_identifier(socket: &OwnedFd) -> io::Result<u16> {
 
 /// One packet, cut to the buffer, and the kernel's facts about it.
 #[inline]
-pub(super) fn receive(socket: &OwnedFd, inbox: &mut [u8]) -> io::Result<(usize, Told)> {
+pub(super) fn receive(socket: &OwnedFd, inbox: &mut [u8]) -> io::Result<(usize, Ancillary)> {
     let mut control = [0_u64; CONTROL_WORDS];
     let mut room = libc::iovec { iov_base: inbox.as_mut_ptr().cast(), iov_len: inbox.len() };
     // SAFETY: all-zero values are valid ones.
@@ -117,11 +117,11 @@ pub(super) fn receive(socket: &OwnedFd, inbox: &mut [u8]) -> io::Result<(usize, 
     message.msg_controllen = size_of_val(&control) as _;
     // SAFETY: the kernel writes into the inbox and the control words, no more than the lengths say.
     let bytes = number(unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) })?;
-    Ok((bytes as usize, told(&message)))
+    Ok((bytes as usize, ancillary(&message)))
 }
 
-fn told(message: &libc::msghdr) -> Told {
-    let mut told = Told::default();
+fn ancillary(message: &libc::msghdr) -> Ancillary {
+    let mut told = Ancillary::default();
     // SAFETY: the kernel filled the control words and set their length.
     let mut at = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !at.is_null() {

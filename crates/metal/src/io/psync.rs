@@ -63,7 +63,7 @@ impl Psync {
             let result = operation(fd, op, self.buffers.get_mut(index), offset);
             last_tick = now();
             if result != bytes as i64 {
-                return Err(Failure::of(op, offset, bytes, result));
+                return Err(Failure::from_result(op, offset, bytes, result));
             }
             log.add(last_tick.saturating_sub(begin));
             self.offsets[index] = Some(offset);

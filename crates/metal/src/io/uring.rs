@@ -258,7 +258,7 @@ impl Work {
                 let result = i64::from(completion.result());
                 if result != bytes as i64 {
                     let offset = self.offsets[usize::from(self.block_of[slot])].unwrap_or_default();
-                    failure.get_or_insert(Failure::of(op, offset, bytes, result));
+                    failure.get_or_insert(Failure::from_result(op, offset, bytes, result));
                 } else {
                     log.add(tick.saturating_sub(self.submitted[slot]));
                 }

@@ -345,7 +345,7 @@ mod tests {
             let error = error.expect_err("another status");
             assert!(error.to_string().contains("exited with 43"), "{error}");
         }
-        let nowhere = Program::at(c"/nowhere/at/all", &[c"all"]);
+        let nowhere = Program::at_path(c"/nowhere/at/all", &[c"all"]);
         for error in [watch.fork(Then::Exec(&nowhere)), watch.spawn(&nowhere)] {
             let error = error.expect_err("nothing to execute");
             assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
@@ -353,7 +353,7 @@ mod tests {
         let text = Program::in_memory(b"no program").expect("memory is executable");
         let error = watch.fork(Then::Exec(&text)).expect_err("not executable");
         assert_eq!(error.raw_os_error(), Some(libc::ENOEXEC));
-        let shell = Program::at(c"/bin/sh", &[c"sh", c"-c", c"exit 42"]);
+        let shell = Program::at_path(c"/bin/sh", &[c"sh", c"-c", c"exit 42"]);
         watch.spawn(&shell).expect("the shell exits with 42");
     }
 

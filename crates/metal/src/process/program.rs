@@ -29,7 +29,7 @@ pub struct Program {
 
 impl Program {
     /// The program at a path, with these arguments (the first is its name).
-    pub fn at(path: &CStr, arguments: &[&CStr]) -> Program {
+    pub fn at_path(path: &CStr, arguments: &[&CStr]) -> Program {
         Program::new(path.to_owned(), arguments, None)
     }
 
@@ -45,7 +45,7 @@ impl Program {
         };
         let mut file = File::from(made?);
         file.write_all(bytes)?;
-        Ok(Program::of(file))
+        Ok(Program::from_file(file))
     }
 
     /// A program of these bytes in a new file of `directory`, whose name is removed at once.
@@ -64,10 +64,10 @@ impl Program {
             File::open(&path)
         });
         std::fs::remove_file(&path)?;
-        Ok(Program::of(opened?))
+        Ok(Program::from_file(opened?))
     }
 
-    fn of(file: File) -> Program {
+    fn from_file(file: File) -> Program {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let path =
             CString::new(path).expect("a path made of letters and a number has no zero byte");

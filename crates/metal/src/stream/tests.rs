@@ -30,7 +30,7 @@ fn every_kernel_leaves_the_known_answer_wherever_it_stops() {
                     assert!(stream.is_right(), "{what}, after a step of {bytes}");
                 }
                 stream.pass();
-                assert_eq!((stream.at, stream.sweep), (0, 0));
+                assert_eq!((stream.position, stream.sweep), (0, 0));
                 assert_eq!(stream.pass(), stream.pass_bytes());
                 assert!(stream.is_right(), "{what}, after a pass");
             }
@@ -70,7 +70,7 @@ fn work_left_out_is_seen() {
         let mut stream = stream(kernel, 8 * 37, Ahead::No);
         stream.step(64 * 50 * kernel.op.moves());
         // A line more is claimed than was done. Vectors that are read are told by the last of them.
-        stream.at += 1;
+        stream.position += 1;
         stream.last.1 += 1;
         assert!(!stream.is_right(), "{kernel:?}");
     }
@@ -92,7 +92,7 @@ fn a_step_returns_what_it_moved_and_goes_on() {
             total += moved / 64 / moves;
             let sweeps = super::sweeps(kernel.access);
             let place =
-                stream.passes as usize * lines + stream.sweep * (lines / sweeps) + stream.at;
+                stream.passes as usize * lines + stream.sweep * (lines / sweeps) + stream.position;
             assert_eq!(place, total, "{kernel:?}");
         }
     }

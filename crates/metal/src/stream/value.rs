@@ -159,7 +159,8 @@ impl Stream {
         let [untouched, older, newer] = [0, self.passes, self.passes + 1]
             .map(|times| block(kernel, |index| after(kernel, index, times)));
         if kernel.access == Access::Every {
-            return self.holds(0, 0..self.at, &newer) && self.holds(0, self.at..self.lines, &older);
+            return self.holds(0, 0..self.position, &newer)
+                && self.holds(0, self.position..self.lines, &older);
         }
         let period = PERIOD * size(kernel);
         let lines = self.mapping.as_slice().chunks_exact(LINE).take(self.lines);
@@ -175,7 +176,7 @@ impl Stream {
     /// Whether the pass under way has touched a line.
     fn is_touched(&self, line: usize) -> bool {
         let sweeps = sweeps(self.kernel.access);
-        (line % sweeps, line / sweeps) < (self.sweep, self.at)
+        (line % sweeps, line / sweeps) < (self.sweep, self.position)
     }
 
     /// Whether the sum is that of what was read.
@@ -189,7 +190,7 @@ impl Stream {
         let sum = match (kernel.width.is_vector(), kernel.access) {
             (true, _) => self.last_vectors(&values),
             (false, Access::Every) => {
-                let [all, part] = [self.lines, self.at].map(|lines| {
+                let [all, part] = [self.lines, self.position].map(|lines| {
                     let elements = lines * LINE / size(kernel);
                     let whole = sum(&values).wrapping_mul((elements / PERIOD) as u64);
                     whole.wrapping_add(sum(&values[..elements % PERIOD]))

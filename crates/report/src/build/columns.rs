@@ -45,8 +45,8 @@ pub const WHOLE: &[Quantity] = &[
     MAX,
     CYCLES,
     VERDICT,
-    sometimes(9, "#as found", |figure| Cell::of(values::as_found(figure))),
-    sometimes(9, "#shared", |figure| Cell::of(values::shared(figure))),
+    sometimes(9, "#as found", |figure| Cell::optional(values::as_found(figure))),
+    sometimes(9, "#shared", |figure| Cell::optional(values::shared(figure))),
 ];
 
 /// In the summary of all figures, which a page searches and sorts: the lab report's columns, an
@@ -77,27 +77,30 @@ pub const PRINTED: &[Quantity] = &[
     sometimes(0, "#printed", |figure| printed(figure, "printed")),
     sometimes(2, "#also printed", |figure| printed(figure, "printed_also")),
     sometimes(1, "#deviation", |figure| printed(figure, "deviation_printed")),
-    sometimes(1, "#trials", |figure| Cell::of(figure.at.get("n").map(Value::to_string))),
+    sometimes(1, "#trials", |figure| Cell::optional(figure.at.get("n").map(Value::to_string))),
     sometimes(0, "#estimate", |figure| printed(figure, "estimate_printed")),
     Quantity { heading: "#value", ..MEASURED },
 ];
 
 const ESTIMATE: Quantity = sometimes(4, "#estimate", |figure| {
-    Cell::of(figure.shown_range().map(|range| render(range.likely, figure.unit())))
+    Cell::optional(figure.shown_range().map(|range| render(range.likely, figure.unit())))
 });
-const RATIO: Quantity = sometimes(3, "#ratio", |figure| Cell::of(figure.ratio().map(digits)));
+const RATIO: Quantity = sometimes(3, "#ratio", |figure| Cell::optional(figure.ratio().map(digits)));
 const PREDICTED: Quantity = always("#predicted", predicted);
-const MEASURED: Quantity = always("#measured", |figure| Cell::of(values::value(figure)));
-const INTERVAL: Quantity =
-    Quantity { hidden_from: 1, ..always("#interval", |figure| Cell::of(values::interval(figure))) };
+const MEASURED: Quantity = always("#measured", |figure| Cell::optional(values::value(figure)));
+const INTERVAL: Quantity = Quantity {
+    hidden_from: 1,
+    ..always("#interval", |figure| Cell::optional(values::interval(figure)))
+};
 const VERDICT: Quantity = always("verdict", |figure| with_rounds(figure, judged(figure)));
 const HARDWARE: Quantity = sometimes(6, "#base hardware", |figure| share(figure, |of| of.hardware));
 const SOFTWARE: Quantity =
     sometimes(6, "#software overhead", |figure| share(figure, |of| of.software));
-const CYCLES: Quantity = sometimes(2, "#cycles", |figure| Cell::of(values::of_cycles(figure)));
-const MEAN: Quantity = sometimes(4, "#mean ± sd", |figure| Cell::of(values::mean(figure)));
-const TRIALS: Quantity = sometimes(5, "#trials", |figure| Cell::of(values::trials(figure)));
-const BASIS: Quantity = sometimes(8, "#core alone", |figure| Cell::of(values::basis(figure)));
+const CYCLES: Quantity =
+    sometimes(2, "#cycles", |figure| Cell::optional(values::of_cycles(figure)));
+const MEAN: Quantity = sometimes(4, "#mean ± sd", |figure| Cell::optional(values::mean(figure)));
+const TRIALS: Quantity = sometimes(5, "#trials", |figure| Cell::optional(values::trials(figure)));
+const BASIS: Quantity = sometimes(8, "#core alone", |figure| Cell::optional(values::basis(figure)));
 const P50: Quantity = sometimes(7, "#p50", |figure| percentile(figure, "p50", |stats| stats.p50));
 const P90: Quantity = sometimes(7, "#p90", |figure| percentile(figure, "p90", |stats| stats.p90));
 const P99: Quantity = sometimes(3, "#p99", |figure| percentile(figure, "p99", |stats| stats.p99));
@@ -141,14 +144,14 @@ fn predicted(figure: &Figure) -> Cell {
 
 /// One of the texts that stand with a figure of a published report.
 fn printed(figure: &Figure, name: &str) -> Cell {
-    Cell::of(figure.at.get(name).and_then(Value::text).map(str::to_owned))
+    Cell::optional(figure.at.get(name).and_then(Value::text).map(str::to_owned))
 }
 
 /// One of the two shares of what was predicted.
 fn share(figure: &Figure, of: fn(&Shares) -> Range) -> Cell {
     let shares = figure.shown_prediction().and_then(|judged| judged.prediction.shares);
     let range = shares.as_ref().map(of);
-    Cell::of(range.map(|range| match range.high == 0.0 {
+    Cell::optional(range.map(|range| match range.high == 0.0 {
         true => "0".to_owned(),
         false => values::range(&range, figure.unit()),
     }))
@@ -157,7 +160,7 @@ fn share(figure: &Figure, of: fn(&Shares) -> Range) -> Cell {
 /// A percentile of single events, marked where events that never ended are among it.
 fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> Cell {
     let stats = figure.stats.as_ref().filter(|stats| stats.is_of_events());
-    Cell::of(stats.map(|stats| {
+    Cell::optional(stats.map(|stats| {
         let value = values::plain(of(stats), figure.unit());
         match stats.at_least.contains(&name) {
             true => format!("≥ {value}"),
@@ -181,7 +184,7 @@ pub fn judged(figure: &Figure) -> Cell {
         None => PredictionKind::Derived,
     };
     let word = judged_in_a_word(figure);
-    let missed = misses::of(figure, kind).filter(|_| word.tone == Tone::Warn);
+    let missed = misses::miss(figure, kind).filter(|_| word.tone == Tone::Warn);
     match missed {
         Some(miss) => Cell::toned(by_factor(&miss), Tone::Warn),
         None => word,
@@ -249,7 +252,9 @@ mod tests {
         assert!(has(&everything, "mean ± sd") && has(&everything, "trials"));
         let batches: Vec<&Figure> = all
             .iter()
-            .filter(|figure| figure.stats.as_ref().is_some_and(|stats| stats.of != "event"))
+            .filter(|figure| {
+                figure.stats.as_ref().is_some_and(|stats| stats.sample_kind != "event")
+            })
             .collect();
         assert!(!batches.is_empty() && !has(&batches, "p99"));
         assert!(!has(&[], "mean ± sd") && has(&[], "verdict"));
@@ -271,11 +276,11 @@ mod tests {
         assert!(share(figure, |of| of.hardware).text.contains('3'));
         assert_eq!(share(figure, |of| of.software).text, "0");
         let stats = figure.stats.as_mut().expect("was measured");
-        (stats.of, stats.samples, stats.p99) = ("event".to_owned(), 100, 5.0);
+        (stats.sample_kind, stats.samples, stats.p99) = ("event".to_owned(), 100, 5.0);
         stats.at_least = vec!["max"];
         assert!(!percentile(figure, "p99", |of| of.p99).text.starts_with('≥'));
         assert!(percentile(figure, "max", |of| of.max).text.starts_with('≥'));
-        figure.stats.as_mut().expect("was measured").of = "batch(4)".to_owned();
+        figure.stats.as_mut().expect("was measured").sample_kind = "batch(4)".to_owned();
         assert_eq!(percentile(figure, "p99", |of| of.p99), Cell::absent());
     }
 }

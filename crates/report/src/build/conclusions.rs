@@ -84,7 +84,7 @@ fn table(standings: &[Standing]) -> Table {
             text = format!("least, median and most of {}: {text}", example.others.len());
         }
         let (factor, tone) = times(one.factor);
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(&one.experiment),
             Cell::plain(one.figures.to_string()),
             Cell::toned(factor, tone),

@@ -66,7 +66,7 @@ pub fn summary(run: &Run) -> Option<String> {
     let rows = rows_of(&all);
     (!all.is_empty()).then(|| match rows.is_empty() {
         true => "no comparison with other tools".to_owned(),
-        false => told(&rows),
+        false => summary_text(&rows),
     })
 }
 
@@ -75,7 +75,7 @@ fn rows_of<'run>(all: &[Beside<'run>]) -> Vec<Compared<'run>> {
     bouts.flat_map(|bout| bout.rows.iter().cloned()).collect()
 }
 
-fn told(rows: &[Compared<'_>]) -> String {
+fn summary_text(rows: &[Compared<'_>]) -> String {
     let met = count(rows, Verdict::Met);
     let judged = met + count(rows, Verdict::Missed);
     let mut parts = Vec::new();
@@ -113,7 +113,7 @@ fn method(all: &[Beside<'_>]) -> String {
     );
     match rows.is_empty() {
         true => "None of these tools was compared.".to_owned(),
-        false => format!("{}. {method}", told(&rows)),
+        false => format!("{}. {method}", summary_text(&rows)),
     }
 }
 
@@ -149,19 +149,20 @@ fn table(beside: &Beside<'_>, rows: &[&Compared<'_>]) -> Table {
     let theirs = format!("#{}", beside.name);
     let headings =
         ["compared", "plumb's figure", "#plumb", &theirs, "#ratio", "#interval", "goal", "verdict"];
-    Table::new(caption, &headings, rows.iter().map(|row| Row::of(cells(row))))
+    Table::new(caption, &headings, rows.iter().map(|row| Row::always_shown(cells(row))))
 }
 
 fn cells(compared: &Compared<'_>) -> Vec<Cell> {
-    let value = |value: Option<f64>| Cell::of(value.map(|value| render(value, compared.row.unit)));
+    let value =
+        |value: Option<f64>| Cell::optional(value.map(|value| render(value, compared.row.unit)));
     vec![
         Cell::plain(compared.name()),
         Cell::plain(figure(compared)),
         value(compared.ours),
         value(compared.theirs),
-        Cell::of(compared.ratio.map(values::ratio)),
-        Cell::of(compared.interval.map(values::ratios)),
-        Cell::of(goal(compared.row.goal)),
+        Cell::optional(compared.ratio.map(values::ratio)),
+        Cell::optional(compared.interval.map(values::ratios)),
+        Cell::optional(goal(compared.row.goal)),
         verdict(compared),
     ]
 }
@@ -296,7 +297,7 @@ fn without(all: &[Beside<'_>]) -> Option<Table> {
                 None => "installed, but no comparison with it was selected".to_owned(),
             };
             let about = rival.map_or("", |rival| rival.about.as_str());
-            Row::of([beside.name, about, &why].map(Cell::plain).into())
+            Row::always_shown([beside.name, about, &why].map(Cell::plain).into())
         })
         .collect();
     let headings = ["tool", "what it is", "why not"];

@@ -2,7 +2,7 @@
 
 use super::columns::{self, Quantity};
 use super::overview::worst_misses;
-use super::remarks::{self, Told};
+use super::remarks::{self, Described};
 use super::{matrix, plots, reasons, spans};
 use crate::document::{Audience, Block, Cell, Column, Row, Section, Table};
 use crate::values;
@@ -39,8 +39,8 @@ pub fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> S
 
 /// Prediction, plots, tables, the worst misses, remarks.
 fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Block)> {
-    let names = Names::of(planned, figures);
-    let told = Told { planned, names: &names, figures };
+    let names = Names::from_plan(planned, figures);
+    let told = Described { planned, names: &names, figures };
     let mut blocks = Vec::new();
     blocks.extend(reasons::block(planned, &names, figures).map(Block::on_page));
     let shown = plots::Shown { name: "", run, planned, figures };
@@ -148,7 +148,7 @@ fn table(
             .iter()
             .map(|name| {
                 let value = figure.case.get(name);
-                Cell::of(value.map(|value| values::parameter(value, unit(name))))
+                Cell::optional(value.map(|value| values::parameter(value, unit(name))))
             })
             .collect();
         if several_metrics {

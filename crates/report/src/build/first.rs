@@ -55,7 +55,7 @@ fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
         [(Ending::Measured, "measured"), (Ending::Skipped, "skipped"), (Ending::Failed, "failed")]
             .map(|(ending, name)| format!("{} {name}", count(ending)));
     pairs.push(("figures", counted_as.join(", ")));
-    pairs.extend(quality(run).map(|quality| ("quality", summary::told(&quality).text)));
+    pairs.extend(quality(run).map(|quality| ("quality", summary::quality_cell(&quality).text)));
     let scores = summary::scores(figures);
     pairs.extend((!scores.is_empty()).then(|| ("predicted", scores.join("; "))));
     pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
@@ -74,13 +74,13 @@ fn row(line: &Line) -> Row {
     };
     let figure = line.figures.first().map(|(_, figure)| *figure);
     let of_core = figure.filter(|figure| figure.core_cycles().is_some());
-    let cycles = Cell::of(of_core.and_then(values::of_cycles));
-    Row::of(vec![heading, measured, interval, cycles, predicted, verdict])
+    let cycles = Cell::optional(of_core.and_then(values::of_cycles));
+    Row::always_shown(vec![heading, measured, interval, cycles, predicted, verdict])
 }
 
 /// The key figures of a group, each along an axis of its own.
 fn card(group: &str, lines: &[Line]) -> Keys {
-    let places = lines.iter().map(|line| Axis::of(std::slice::from_ref(line)).place(line));
+    let places = lines.iter().map(|line| Axis::from_lines(std::slice::from_ref(line)).place(line));
     let mut headings = HEADINGS.to_vec();
     let mut rows: Vec<Row> = lines.iter().map(row).collect();
     if rows.iter().all(|row| row.cells[CYCLES] == Cell::absent()) {
@@ -104,7 +104,7 @@ fn ladder(lines: &[Line]) -> Option<Keys> {
     };
     let mut times: Vec<Line> = lines.iter().filter(is_time).cloned().collect();
     times.order_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)));
-    let axis = Axis::of(&times);
+    let axis = Axis::from_lines(&times);
     let rows = times.iter().map(|line| {
         let mut row = row(line);
         row.cells.truncate(2);
@@ -127,7 +127,7 @@ struct Axis {
 
 impl Axis {
     /// From the least to the greatest of what is measured and predicted.
-    fn of(lines: &[Line]) -> Axis {
+    fn from_lines(lines: &[Line]) -> Axis {
         let of_line = |line: &Line| {
             let figures = line.figures.iter();
             let measured = figures.flat_map(|(_, figure)| {
@@ -147,7 +147,7 @@ impl Axis {
         Axis { low: low - lacking - margin, length: high - low + 2.0 * (lacking + margin) }
     }
 
-    fn at(&self, value: f64) -> f64 {
+    fn position(&self, value: f64) -> f64 {
         match value > 0.0 {
             true => ((value.ln() - self.low) / self.length).clamp(0.0, 1.0),
             false => 0.0,
@@ -155,10 +155,10 @@ impl Axis {
     }
 
     fn place(&self, line: &Line) -> Place {
-        let both = |(low, high): (f64, f64)| (self.at(low), self.at(high));
+        let both = |(low, high): (f64, f64)| (self.position(low), self.position(high));
         let figure = line.figures.first().map(|(_, figure)| *figure);
         Place {
-            value: self.at(figure.and_then(|figure| figure.value).unwrap_or(0.0)),
+            value: self.position(figure.and_then(|figure| figure.value).unwrap_or(0.0)),
             interval: figure.and_then(|figure| figure.ci).map(both),
             predicted: range_of(line).map(|range| both((range.low, range.high))),
         }

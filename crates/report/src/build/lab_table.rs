@@ -20,7 +20,7 @@ pub fn section(figures: &[Figure]) -> Section {
     heads.extend(columns::heads(&shown));
     let row = |figure: &&Figure| {
         let quantities = shown.iter().map(|one: &Quantity| (one.cell)(figure));
-        Row::of(std::iter::once(Cell::plain(figure.label())).chain(quantities).collect())
+        Row::always_shown(std::iter::once(Cell::plain(figure.label())).chain(quantities).collect())
     };
     let caption = format!("{CAPTION}{}", values::told_of_marks(&figures));
     let rows = figures.iter().map(row).collect();

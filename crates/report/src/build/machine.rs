@@ -292,7 +292,7 @@ fn caches(facts: &Facts) -> Table {
             _ => "",
         };
         let number = |name: &str| cache[name].as_u64().map(|number| number.to_string());
-        Some(Row::of(vec![
+        Some(Row::always_shown(vec![
             Cell::plain(format!("L{}{kind}", cache["level"].as_u64()?)),
             Cell::plain(render_bytes(cache["size_bytes"].as_f64()?)),
             text(number("ways").map(|ways| format!("{ways}-way"))),

@@ -36,7 +36,7 @@ pub(super) fn grids(
     let of_picture = |(of, spots): (CaseId, Vec<Spot<'_>>)| {
         let of_run = |(at, one): (usize, &plots::Shown<'_>)| {
             let own: Vec<&Figure> =
-                spots.iter().filter(|spot| spot.of == at).map(|spot| spot.figure).collect();
+                spots.iter().filter(|spot| spot.run_index == at).map(|spot| spot.figure).collect();
             let (row_values, column_values) = (distinct(&own, rows), distinct(&own, columns));
             if row_values.len().max(column_values.len()) < 2 {
                 return None;
@@ -136,7 +136,7 @@ pub fn table(
             let here = by_place.get(&(*row, *column));
             cell(here.into_iter().flatten().copied())
         }));
-        Row::of(cells)
+        Row::always_shown(cells)
     });
     let mut caption = metric.replace('_', " ");
     if of_metric.iter().any(|figure| distance(figure).is_some()) {

@@ -40,16 +40,16 @@ fn score_table(figures: &[Figure]) -> Table {
         (EARLIER, score(figures, PredictionKind::Derived)),
     ];
     let row = |from: &str, family: &str, tally: &Tally| {
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(from),
             Cell::plain(family),
             Cell::plain(tally.figures.to_string()),
-            Cell::of(tally.inside_share().map(percent)),
-            Cell::of(tally.share(tally.expected).map(percent)),
-            Cell::of(tally.share(tally.unpredicted).map(percent)),
-            Cell::of(tally.narrower().map(digits)),
-            Cell::of(tally.bias.map(digits)),
-            Cell::of(tally.median_width.map(digits)),
+            Cell::optional(tally.inside_share().map(percent)),
+            Cell::optional(tally.share(tally.expected).map(percent)),
+            Cell::optional(tally.share(tally.unpredicted).map(percent)),
+            Cell::optional(tally.narrower().map(digits)),
+            Cell::optional(tally.bias.map(digits)),
+            Cell::optional(tally.median_width.map(digits)),
         ])
     };
     let mut rows = Vec::new();
@@ -88,7 +88,7 @@ fn estimates(figures: &[Figure]) -> Table {
         let cells =
             [off.median_factor, off.least, off.most].map(|number| Cell::plain(digits(number)));
         let begin = [family.to_owned(), off.figures.to_string()].map(Cell::plain);
-        Row::of(begin.into_iter().chain(cells).collect())
+        Row::always_shown(begin.into_iter().chain(cells).collect())
     };
     let all = off(figures.iter()).map(|off| row("all", off));
     let each = families.into_iter().filter_map(|family| {
@@ -133,7 +133,7 @@ pub(super) fn worst_misses<'figures>(
         headings.pop();
     }
     let rows = worst.iter().map(|miss| {
-        let from = match miss.of {
+        let from = match miss.kind {
             PredictionKind::Prior if is_published => "the report's own estimate",
             PredictionKind::Prior => BEFORE,
             PredictionKind::Derived => EARLIER,
@@ -148,16 +148,16 @@ pub(super) fn worst_misses<'figures>(
             Cell::plain(from),
             Cell::plain(values::range(&miss.range, miss.figure.unit())),
             Cell::plain(shown.map_or_else(String::new, |shown| shown.value)),
-            Cell::of(interval),
+            Cell::optional(interval),
             Cell::toned(by_factor(miss), Tone::Warn),
-            match causes::of(run, std::slice::from_ref(miss)).as_slice() {
+            match causes::cause_texts(run, std::slice::from_ref(miss)).as_slice() {
                 _ if !miss.is_certain => Cell::toned(doubt(miss), Tone::Muted),
                 [] => Cell::toned(UNEXPLAINED, Tone::Muted),
                 causes => Cell::plain(causes.join("; ")),
             },
         ];
         cells.truncate(headings.len());
-        Row::of(cells)
+        Row::always_shown(cells)
     });
     let certain = match worst.iter().all(|miss| miss.is_certain) {
         true => "",

@@ -83,7 +83,7 @@ fn of_view(shown: &[Shown<'_>], view: &View) -> Vec<Block> {
 #[derive(Clone, Copy)]
 pub(super) struct Spot<'run> {
     /// Which of the runs.
-    pub(super) of: usize,
+    pub(super) run_index: usize,
     /// The figure.
     pub(super) figure: &'run Figure,
     /// Its metric.
@@ -97,7 +97,12 @@ pub(super) fn spots<'run>(shown: &[Shown<'run>], metric: &str, cases: &Cases) ->
     let of_run = |(of, one): (usize, &Shown<'run>)| {
         let spot = move |figure: &&'run Figure| {
             let figure: &'run Figure = figure;
-            Some(Spot { of, figure, metric: figure.metric.as_ref()?, value: figure.value? })
+            Some(Spot {
+                run_index: of,
+                figure,
+                metric: figure.metric.as_ref()?,
+                value: figure.value?,
+            })
         };
         one.figures.iter().filter_map(spot)
     };
@@ -118,7 +123,7 @@ pub(super) fn pictures<'run>(
 
 /// What a picture is of: the values that it was chosen by, and those of the view's choice that all
 /// its figures share.
-pub(super) fn told(picture: &CaseId, cases: &Cases, spots: &[Spot<'_>]) -> CaseId {
+pub(super) fn shared_values(picture: &CaseId, cases: &Cases, spots: &[Spot<'_>]) -> CaseId {
     let mut told = picture.clone();
     let first = spots.first().map(|spot| &spot.figure.case);
     for (name, value) in first.into_iter().flat_map(|case| &case.0) {

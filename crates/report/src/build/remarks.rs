@@ -10,7 +10,7 @@ use record::note::NoteKind;
 
 /// An experiment with its figures and what they are called.
 #[derive(Clone, Copy)]
-pub(super) struct Told<'run> {
+pub(super) struct Described<'run> {
     pub(super) planned: &'run PlannedExperiment,
     pub(super) names: &'run Names<'run>,
     pub(super) figures: &'run [&'run Figure],
@@ -20,7 +20,7 @@ pub(super) struct Told<'run> {
 type Remark<'run> = (Severity, &'run Figure, String);
 
 /// What has no figure, and why.
-pub(super) fn absent(told: Told) -> Vec<(Severity, String)> {
+pub(super) fn absent(told: Described) -> Vec<(Severity, String)> {
     let absent = told.figures.iter().filter_map(|figure| {
         let (word, severity) = match figure.outcome {
             Ending::Measured => return None,
@@ -35,7 +35,7 @@ pub(super) fn absent(told: Told) -> Vec<(Severity, String)> {
 }
 
 /// Notes of figures, and how near they come to their bounds.
-pub(super) fn of_figures(told: Told) -> Vec<(Severity, String)> {
+pub(super) fn of_figures(told: Described) -> Vec<(Severity, String)> {
     let mut remarks: Vec<Remark> = Vec::new();
     for figure in told.figures {
         for note in &figure.notes {
@@ -61,7 +61,7 @@ fn efficiency(figure: &Figure) -> Option<String> {
 }
 
 /// Texts that differ only in their figures and numbers are reported once.
-fn merged(told: Told, remarks: Vec<Remark>) -> Vec<(Severity, String)> {
+fn merged(told: Described, remarks: Vec<Remark>) -> Vec<(Severity, String)> {
     let of = |severity: Severity| {
         let texts = remarks.iter().filter(move |(of, ..)| *of == severity);
         gathered(texts.map(|(_, figure, text)| (*figure, text.clone())))

@@ -87,14 +87,14 @@ fn predicted(shown: &plots::Shown<'_>, trace: &Trace, metric: &str) -> Option<Se
     let figure = own.find(|figure| figure.case == trace.case && figure.metric_name() == metric)?;
     let range = figure.shown_range().filter(|_| figure.unit().is_time())?;
     let name = format!("{}: predicted end", metric.replace('_', " "));
-    Some(Series::new(name, Shape::Spans, vec![Point::at(range.low, range.high)]))
+    Some(Series::new(name, Shape::Spans, vec![Point::plain(range.low, range.high)]))
 }
 
 /// A stretch, whose first columns are its start and its duration; none of a trace without them. The
 /// tooltip follows from its ends.
 fn span(row: &[f64]) -> Option<Point> {
     let [start, duration, ..] = *row else { return None };
-    Some(Point::at(start, start + duration))
+    Some(Point::plain(start, start + duration))
 }
 
 /// A table for each case.
@@ -105,7 +105,7 @@ pub(super) fn tables(run: &Run, planned: &PlannedExperiment, kind: &str) -> Vec<
                 .columns
                 .iter()
                 .enumerate()
-                .map(|(at, name)| Shown::of(trace, at, name))
+                .map(|(at, name)| Shown::from_trace(trace, at, name))
                 .collect();
             let rows = trace.rows.iter().enumerate().map(|(at, row)| Row {
                 cells: columns
@@ -141,7 +141,7 @@ enum Values<'trace> {
 
 impl<'trace> Shown<'trace> {
     /// Times share a scale within their column and end at the nanosecond, so that rows compare.
-    fn of(trace: &'trace Trace, at: usize, name: &str) -> Self {
+    fn from_trace(trace: &'trace Trace, at: usize, name: &str) -> Self {
         let words = |name: &str| name.replace('_', " ");
         if let Some(names) = trace.names.get(name) {
             return Shown { heading: Column::text(&words(name)), values: Values::Named(names) };

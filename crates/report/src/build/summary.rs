@@ -66,7 +66,7 @@ pub fn screen(run: &Run) -> Summary {
     let shared = health(run).shared.filter(|_| is_marked);
     let mut summary = Summary {
         title: title(run),
-        quality: quality(run).map(|quality| told(&quality)),
+        quality: quality(run).map(|quality| quality_cell(&quality)),
         score: scores(&figures),
         shared: shared.and_then(|share| values::of_mark(&figures, share)),
         keys: keys(&lines),
@@ -85,7 +85,7 @@ fn keys(lines: &[Line]) -> Table {
     let row = |line: &Line| {
         let title = if line.group == group { "" } else { line.group };
         group = line.group;
-        Row::of(std::iter::once(Cell::plain(title)).chain(cells(line)).collect())
+        Row::always_shown(std::iter::once(Cell::plain(title)).chain(cells(line)).collect())
     };
     let rows: Vec<Row> = lines.iter().map(row).collect();
     Table::new("", &HEADINGS, rows).hiding(&["predicted"])
@@ -94,7 +94,7 @@ fn keys(lines: &[Line]) -> Table {
 /// `4 KiB written and synced: two modes: 64 % of the samples around 76.5 µs, …`.
 fn notes(line: &Line) -> Vec<String> {
     let notes = line.figures.iter().filter_map(|(name, figure)| {
-        let modes = figure.notes.of(NoteKind::TwoModes)?;
+        let modes = figure.notes.first_of_kind(NoteKind::TwoModes)?;
         Some(format!("{}: {modes}", line.title_of(name)))
     });
     notes.collect()
@@ -118,7 +118,7 @@ fn so_far(run: &Run, figures: &[Figure], planned: usize) -> Option<String> {
 }
 
 fn cell(finding: &Finding) -> Cell {
-    Cell::toned(finding.sentence(), Tone::of(finding.severity))
+    Cell::toned(finding.sentence(), Tone::from_severity(finding.severity))
 }
 
 /// `plumb standard · 6 min 4 s · AMD EPYC, 2 vCPU KVM, …`.
@@ -171,7 +171,7 @@ pub(super) fn scores(figures: &[Figure]) -> Vec<String> {
 }
 
 /// `fair: the core was shared 22 % of the time; …`.
-pub(super) fn told(quality: &Quality) -> Cell {
+pub(super) fn quality_cell(quality: &Quality) -> Cell {
     let aspects = quality.aspects.iter();
     // The first three are what a reader looks for; others where there is something of them.
     let shown = aspects.enumerate().filter(|(at, (.., grade))| *at < 3 || *grade > Grade::Good);

@@ -94,7 +94,7 @@ fn figures(trends: &Trends) -> Section {
         let cell = |value: Option<f64>| {
             Cell::plain(value.map(|value| render(value, unit)).unwrap_or_default())
         };
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(trend.over.key.to_string()),
             Cell::plain(points.len().to_string()),
             cell(values.first().copied()),
@@ -127,13 +127,13 @@ fn shift_row(trends: &Trends, trend: &Trend, changed: &Changed) -> Row {
         let run = trend.over.points.get(point).map(|point| point.run);
         run.map_or("", |run| trends.runs[run].name.as_str())
     };
-    let (change, interval) = told(shift.size, unit);
+    let (change, interval) = change_text(shift.size, unit);
     let environment: Vec<String> = changed
         .environment
         .iter()
         .map(|(name, before, after)| format!("{name}: {before} → {after}"))
         .collect();
-    Row::of(vec![
+    Row::always_shown(vec![
         Cell::plain(trend.over.key.to_string()),
         Cell::plain(name(shift.at)),
         Cell::plain(match shift.place {
@@ -152,7 +152,7 @@ fn shift_row(trends: &Trends, trend: &Trend, changed: &Changed) -> Row {
 }
 
 /// The size of a shift, and its interval.
-fn told(size: Change, unit: Unit) -> (String, Option<String>) {
+fn change_text(size: Change, unit: Unit) -> (String, Option<String>) {
     match size {
         Change::Ratio { value, interval } => (
             change(value),
@@ -218,7 +218,7 @@ fn table(trends: &Trends, trend: &Trend) -> Table {
             level if level > 0.0 && point.value > 0.0 => change(point.value / level),
             _ => "-".to_owned(),
         };
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(trends.runs[point.run].name.clone()),
             Cell::toned(told.value, tone),
             Cell::plain(told.interval),
@@ -262,8 +262,8 @@ fn plot(trends: &Trends, trend: &Trend) -> Plot {
             .shifts
             .iter()
             .map(|changed| Marker {
-                at: changed.shift.at as f64 - 0.5,
-                label: told(changed.shift.size, unit).0,
+                x: changed.shift.at as f64 - 0.5,
+                label: change_text(changed.shift.size, unit).0,
                 is_measured: true,
             })
             .collect(),
@@ -279,7 +279,7 @@ fn levels(trend: &Trend) -> Vec<Series> {
         .zip(0_u32..)
         .map(|(level, index)| Point {
             hover: format!("level {}", render(level, unit)),
-            ..Point::at(f64::from(index), level)
+            ..Point::plain(f64::from(index), level)
         })
         .collect();
     let begins = trend.shifts.iter().map(|changed| changed.shift.at);

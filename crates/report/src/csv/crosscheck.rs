@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_row_for_each_figure_says_what_was_compared() {
-        let run = sample::own();
+        let run = sample::run_of_plumb();
         let text = render(&run);
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         let found: Vec<BTreeMap<String, String>> =

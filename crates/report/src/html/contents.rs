@@ -89,7 +89,7 @@ pub fn render(sections: &[&Section]) -> Markup {
 }
 
 fn link(section: &Section, is_judged: bool) -> Markup {
-    let verdicts = Verdicts::of(section);
+    let verdicts = Verdicts::in_section(section);
     html! {
         a href={ "#" (section.id) } {
             @if is_experiment(section) && !is_judged {
@@ -116,7 +116,7 @@ struct Verdicts {
 }
 
 impl Verdicts {
-    fn of(section: &Section) -> Verdicts {
+    fn in_section(section: &Section) -> Verdicts {
         let mut found = Verdicts::default();
         for (_, block) in &section.blocks {
             if let Block::Table(table) = block {
@@ -151,14 +151,15 @@ mod tests {
     use crate::document::{Block, Cell, Document, Row, Section, Table, Tone};
 
     fn section(id: &str, tones: &[Tone]) -> Section {
-        let rows = tones.iter().map(|tone| Row::of(vec![Cell::toned("a verdict", *tone)]));
+        let rows =
+            tones.iter().map(|tone| Row::always_shown(vec![Cell::toned("a verdict", *tone)]));
         let table = Table::new("", &["verdict"], rows);
         Section::new(id, id, vec![Block::Table(table).for_all()])
     }
 
     #[test]
     fn a_dot_says_how_the_verdicts_came_out() {
-        let class = |tones: &[Tone]| Verdicts::of(&section("os.pipe", tones)).class();
+        let class = |tones: &[Tone]| Verdicts::in_section(&section("os.pipe", tones)).class();
         assert_eq!(class(&[Tone::Muted, Tone::Plain]), "none");
         assert_eq!(class(&[Tone::Good; 9]), "good");
         assert_eq!(class(&[[Tone::Good; 9].as_slice(), &[Tone::Warn]].concat()), "good");

@@ -62,7 +62,7 @@ struct Along {
 }
 
 impl Along {
-    fn of(spread: &Spread) -> Along {
+    fn from_spread(spread: &Spread) -> Along {
         let is_log = spread.density.is_log;
         let scaled = |value: f64| if is_log { value.ln() } else { value };
         let rounds = spread.rounds.iter().map(|(value, _)| *value);
@@ -84,22 +84,22 @@ impl Along {
         }
     }
 
-    fn at(&self, value: f64) -> i64 {
+    fn position(&self, value: f64) -> i64 {
         let value = if self.is_log { value.max(f64::MIN_POSITIVE).ln() } else { value };
         let share = (value - self.low) / (self.high - self.low);
         (share.clamp(0.0, 1.0) * PLACES).round() as i64
     }
 
     fn ends(&self, (low, high): (f64, f64)) -> [i64; 2] {
-        [self.at(low), self.at(high)]
+        [self.position(low), self.position(high)]
     }
 }
 
 fn places(spread: &Spread) -> Map<String, Value> {
-    let along = Along::of(spread);
+    let along = Along::from_spread(spread);
     let rounds = |is_disturbed: bool| -> Vec<i64> {
         let own = spread.rounds.iter().filter(|(_, disturbed)| *disturbed == is_disturbed);
-        own.map(|(value, _)| along.at(*value)).collect()
+        own.map(|(value, _)| along.position(*value)).collect()
     };
     let label = |at: f64| {
         let value = if along.is_log { at.exp() } else { at };
@@ -108,7 +108,7 @@ fn places(spread: &Spread) -> Map<String, Value> {
     let mut of = Map::new();
     let mut put = |name: &str, value: Value| of.insert(name.to_owned(), value);
     put("ends", json!([label(along.low), label(along.high)]));
-    put("value", json!(along.at(spread.value)));
+    put("value", json!(along.position(spread.value)));
     put("rounds", json!(rounds(false)));
     put("disturbed", json!(rounds(true)));
     if !spread.density.counts.is_empty() {
@@ -122,7 +122,8 @@ fn places(spread: &Spread) -> Map<String, Value> {
         put("predicted", json!(along.ends(ends)));
     }
     if !spread.modes.is_empty() {
-        let modes = spread.modes.iter().map(|(centre, text)| json!([along.at(*centre), text]));
+        let modes =
+            spread.modes.iter().map(|(centre, text)| json!([along.position(*centre), text]));
         put("modes", modes.collect());
     }
     put("text", json!(spread.text));

@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn a_dot_lies_over_its_interval_and_the_predicted_band() {
-        let row = Row::of(vec![Cell::plain("null <call>"), Cell::toned("within", Tone::Good)]);
+        let row =
+            Row::always_shown(vec![Cell::plain("null <call>"), Cell::toned("within", Tone::Good)]);
         let place = Place { value: 0.5, interval: Some((0.4, 0.6)), predicted: Some((0.25, 0.75)) };
         let table = Table::new("Keys", &["figure", "verdict"], [row]);
         let keys = Keys { title: "OS".to_owned(), table, places: vec![place], is_ladder: false };
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn a_long_text_stands_below_its_row() {
         let long = "x".repeat(LONG + 1);
-        let row = Row::of(vec![Cell::plain("ping"), Cell::toned(&long, Tone::Muted)]);
+        let row = Row::always_shown(vec![Cell::plain("ping"), Cell::toned(&long, Tone::Muted)]);
         let place = Place { value: 0.5, interval: None, predicted: None };
         let table = Table::new("Keys", &["figure", "predicted"], [row]);
         let keys = Keys { title: "NET".to_owned(), table, places: vec![place], is_ladder: false };

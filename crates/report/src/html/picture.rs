@@ -133,7 +133,7 @@ fn data(plot: &Plot) -> Value {
         "ratio": of_values.unit == Some(Unit::Ratio),
         "series": plot.series.iter().map(|one| series(one, plot, x, y)).collect::<Vec<_>>(),
         "markers": plot.markers.iter().map(|marker| json!({
-            "at": marker.at, "label": marker.label, "measured": marker.is_measured,
+            "at": marker.x, "label": marker.label, "measured": marker.is_measured,
         })).collect::<Vec<_>>(),
     })
 }
@@ -210,8 +210,8 @@ fn series(series: &Series, plot: &Plot, x: Extent, y: Extent) -> Value {
     }
     // A bar's length runs along the horizontal axis, and that of a range beside bars.
     let (place, length) = match has(plot, Shape::Bars) {
-        true => (Digits(6), Digits::of(plot.x.is_log, x)),
-        false => (Digits::of(plot.x.is_log, x), Digits::of(plot.y.is_log, y)),
+        true => (Digits(6), Digits::for_axis(plot.x.is_log, x)),
+        false => (Digits::for_axis(plot.x.is_log, x), Digits::for_axis(plot.y.is_log, y)),
     };
     // A predicted end needs no more than a picture shows.
     let length = match series.shape {
@@ -307,7 +307,7 @@ struct Digits(usize);
 
 impl Digits {
     /// Enough to distinguish values one step of the axis apart.
-    fn of(is_log: bool, extent: Extent) -> Self {
+    fn for_axis(is_log: bool, extent: Extent) -> Self {
         let steps = match extent {
             Some((low, high)) if !is_log && high > low => {
                 STEPS * f64::max(low.abs(), high.abs()) / (high - low)
@@ -342,7 +342,7 @@ mod tests {
     /// A measured point of 90 to 100 ns, and one of a shape whose interval ends at `high`.
     fn plot(shape: Shape, high: f64, is_log: bool) -> Plot {
         let series = |shape, high: f64| {
-            let point = Point { ends: Some((80.0, high)), ..Point::at(1.0, 90.0) };
+            let point = Point { ends: Some((80.0, high)), ..Point::plain(1.0, 90.0) };
             Series::new("", shape, vec![point])
         };
         let series = vec![series(shape, high), series(Shape::Line, 100.0)];
@@ -397,11 +397,11 @@ mod tests {
 
     #[test]
     fn positions_keep_the_digits_that_their_axis_shows() {
-        let near = Digits::of(false, Some((2.444_998e9, 2.445_001e9)));
+        let near = Digits::for_axis(false, Some((2.444_998e9, 2.445_001e9)));
         assert_eq!(near.json(2_444_999_512.417), json!(2_444_999_512.4));
-        let wide = Digits::of(false, Some((0.0, 9.0)));
+        let wide = Digits::for_axis(false, Some((0.0, 9.0)));
         assert_eq!(wide.json(1.041_785_312_392_974_1), json!(1.0418));
-        assert_eq!(Digits::of(true, Some((1.0, 1e9))).json(4096.0), json!(4096));
+        assert_eq!(Digits::for_axis(true, Some((1.0, 1e9))).json(4096.0), json!(4096));
         assert!(wide.json(f64::INFINITY).is_null(), "JSON has no infinity");
     }
 

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn columns_say_once_what_holds_for_their_cells() {
-        let row = Row::of(vec![Cell::plain("a<b"), Cell::toned("9 ns", Tone::Warn)]);
+        let row = Row::always_shown(vec![Cell::plain("a<b"), Cell::toned("9 ns", Tone::Warn)]);
         assert_eq!(
             render(&table(vec![row])).into_string(),
             "<div class=\"scroll\"><table class=\"n2\"><caption>Costs</caption><thead><tr>\
@@ -130,7 +130,7 @@ mod tests {
     fn a_short_text_stays_on_one_line() {
         let columns = Column::list(&["name", "goal", "verdict"]);
         let cells = ["a b", "≥ 1.00", "not judged: 3 turns"].map(Cell::plain);
-        let page = render(&Table { columns, ..table(vec![Row::of(cells.into())]) });
+        let page = render(&Table { columns, ..table(vec![Row::always_shown(cells.into())]) });
         let page = page.into_string();
         assert!(page.contains("<td>≥\u{a0}1.00<td>not judged: 3 turns<"), "{page}");
     }
@@ -139,7 +139,7 @@ mod tests {
     fn a_long_table_is_folded_and_says_its_experiments_once() {
         let row = |at: usize| {
             let experiment = if at < GROUPED_FROM / 2 { "cpu.call" } else { "os.ipc" };
-            Row::of(vec![
+            Row::always_shown(vec![
                 Cell::plain(format!("{experiment}:size={at} cost")),
                 Cell::plain(at.to_string()),
             ])

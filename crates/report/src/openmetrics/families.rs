@@ -20,7 +20,7 @@ struct Family {
 
 impl Families {
     /// Without samples yet; each is to have these labels.
-    pub fn of(labels: Vec<String>) -> Families {
+    pub fn with_labels(labels: Vec<String>) -> Families {
         Families { of_all: labels, by_name: BTreeMap::new() }
     }
 

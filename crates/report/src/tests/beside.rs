@@ -19,7 +19,7 @@ fn ids(document: &Document) -> Vec<&str> {
 
 #[test]
 fn a_crosschecks_own_record_is_a_report_of_it_alone() {
-    let document = build(&sample::own());
+    let document = build(&sample::run_of_plumb());
     assert_eq!(ids(&document), ["crosscheck", "findings", "machine", "environment"]);
     assert!(document.title.starts_with("Crosscheck: "));
     let told = "2 of 3 goals compared with other tools met, 1 explained by a difference in method, 3 not \
@@ -43,7 +43,7 @@ fn a_run_that_had_one_added_has_it_after_its_experiments() {
     assert!(place("crosscheck").is_some() && place("crosscheck") < place("findings"));
     assert!(document.title.starts_with("Lab report: "));
     // The goals are counted as in a record of the comparison alone.
-    let alone = build(&sample::own()).summary;
+    let alone = build(&sample::run_of_plumb()).summary;
     let goals = alone.split(", ").next().expect("the goals");
     assert!(goals.starts_with("2 of 3 ") && document.summary.contains(goals), "{goals}");
     let without = build(&analysis::sample::run());
@@ -84,7 +84,7 @@ fn when_it_was_made_is_told_with_what_was_otherwise_then() {
 
 #[test]
 fn every_row_stands_in_a_table_and_every_ratio_in_the_plot() {
-    let run = sample::own();
+    let run = sample::run_of_plumb();
     let document = build(&run);
     let section = &document.sections[0];
     let names: Vec<&str> = tables([section])
@@ -123,7 +123,7 @@ fn every_row_stands_in_a_table_and_every_ratio_in_the_plot() {
 
 #[test]
 fn nothing_compared_is_told_in_a_sentence() {
-    let mut run = Run::new(sample::own().header);
+    let mut run = Run::new(sample::run_of_plumb().header);
     let mut rival = sample::rival("perf");
     let reason = "no perf in PATH";
     rival.absent = Some(record::event::Absence { reason: reason.into(), needed: None });
@@ -131,7 +131,7 @@ fn nothing_compared_is_told_in_a_sentence() {
     let text = terminal::render(&build(&run), PLAIN);
     assert!(text.contains("None of these tools was compared."), "{text}");
     assert!(text.contains(reason), "{text}");
-    let nothing = Run::new(sample::own().header);
+    let nothing = Run::new(sample::run_of_plumb().header);
     let document = build(&nothing);
     assert_eq!(ids(&document), ["findings", "machine", "environment"]);
     assert!(document.summary.starts_with("no comparison"));
@@ -139,7 +139,7 @@ fn nothing_compared_is_told_in_a_sentence() {
 
 #[test]
 fn the_flat_result_meets_its_schema() {
-    for run in [sample::own(), sample::added(), hostile()] {
+    for run in [sample::run_of_plumb(), sample::added(), hostile()] {
         let mut value: Value = serde_json::from_str(&json::render(&run)).unwrap();
         assert_eq!(schema_errors(&value), [""; 0]);
         let row = &value["crosscheck"][0]["pairings"][1]["rows"][0];
@@ -154,7 +154,7 @@ fn the_flat_result_meets_its_schema() {
 
 #[test]
 fn gauges_tell_ratios_and_goals() {
-    for run in [sample::own(), sample::added()] {
+    for run in [sample::run_of_plumb(), sample::added()] {
         let text = openmetrics::render(&run);
         if let Err(error) = openmetrics::strict::read(&text) {
             panic!("{error}");
@@ -175,17 +175,17 @@ fn gauges_tell_ratios_and_goals() {
 fn hostile() -> Run {
     const TEXT: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{2066}\r\n\u{2028}<b class=planted>|`*_[x](y) @z #1";
     let is_fixed = |key: &str| ["event", "goal", "outcome", "unit"].contains(&key);
-    let mut run = with_texts(sample::own().header, sample::events(), |key, text| {
+    let mut run = with_texts(sample::run_of_plumb().header, sample::events(), |key, text| {
         if is_fixed(key) { text } else { format!("{text}{TEXT}") }
     });
-    run.header = sample::own().header;
+    run.header = sample::run_of_plumb().header;
     run
 }
 
 #[test]
 fn no_text_of_a_crosscheck_steers_or_is_markup() {
     let run = hostile();
-    assert_eq!(rows(&run).len(), rows(&sample::own()).len());
+    assert_eq!(rows(&run).len(), rows(&sample::run_of_plumb()).len());
     let document = build(&run);
     for (name, text) in every_format(&run, &document) {
         match name {

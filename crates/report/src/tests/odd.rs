@@ -188,7 +188,7 @@ fn reports_of_odd_runs_are_written() {
 /// The machine section of a report on a recorded host, in Markdown.
 fn machine(name: &str) -> String {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = Root::at(&dir.join("../../tests/hosts").join(name)).unwrap();
+    let root = Root::recorded(&dir.join("../../tests/hosts").join(name)).unwrap();
     let mut header = sample::header();
     header.host = serde_json::to_value(Host::read(&root)).unwrap();
     let mut run = Run::new(header);

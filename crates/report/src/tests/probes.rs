@@ -60,7 +60,7 @@ fn probed() -> Run {
     run
 }
 
-fn of<'figures>(figures: &'figures [Figure], experiment: &str) -> &'figures Figure {
+fn figure<'figures>(figures: &'figures [Figure], experiment: &str) -> &'figures Figure {
     let mut of = figures.iter().filter(|one| one.experiment == experiment);
     of.find(|one| one.value.is_some()).unwrap()
 }
@@ -115,7 +115,7 @@ fn a_record_whose_samples_are_listed_shorter_has_the_same_figures() {
 #[test]
 fn a_probed_figure_has_both_values_and_says_which_it_prints() {
     let (before, after) = (figures(&unprobed()), figures(&probed()));
-    let (before, after) = (of(&before, "cpu.call"), of(&after, "cpu.call"));
+    let (before, after) = (figure(&before, "cpu.call"), figure(&after, "cpu.call"));
     assert_eq!(after.condition, Some(Condition::Alone));
     let alone = after.value.unwrap() / before.value.unwrap();
     assert!((alone - 1.0).abs() < 0.01, "{alone}");
@@ -132,7 +132,7 @@ fn rounds_that_waited_for_the_core_count_alone_and_not_as_found() {
         round.waited_s = Some(0.2);
     }
     let (before, after) = (figures(&all), figures(&run));
-    let (before, after) = (of(&before, "cpu.call"), of(&after, "cpu.call"));
+    let (before, after) = (figure(&before, "cpu.call"), figure(&after, "cpu.call"));
     assert_eq!((after.value, after.rounds.len()), (before.value, before.rounds.len()));
     let rounds = |figure: &Figure| figure.as_found.as_ref().map(|found| found.rounds.len());
     assert_eq!((rounds(before), rounds(after)), (Some(before.rounds.len()), Some(6)));
@@ -143,7 +143,7 @@ fn the_verdict_beside_a_neighbour_is_by_what_was_to_be_expected_there() {
     let run = probed();
     let found = figures(&run);
     let judged = |figure: &Figure| figure.prior.clone().expect("a prediction");
-    let alone = of(&found, "cpu.call");
+    let alone = figure(&found, "cpu.call");
     assert_eq!(judged(alone).beside, None);
     let as_found = judged(alone.as_found.as_ref().expect("both values"));
     let (prior, beside) = (as_found.prediction.range.unwrap(), as_found.beside.unwrap());
@@ -159,11 +159,11 @@ fn a_level_that_was_learnt_after_the_calibration_counts() {
     run.header.calibration.width =
         known.map(|width| Width { level: None, unusable: Some(Unusable::NeverAlone), ..width });
     let found = figures(&run);
-    assert!(of(&found, "cpu.call").condition != Some(Condition::Alone));
+    assert!(figure(&found, "cpu.call").condition != Some(Condition::Alone));
     run.push(Event::Width(Learnt { segment: 0, width: known.expect("a width") }));
     assert_eq!(run.width_level(0), Some(LEVEL));
     let (found, expected) = (figures(&run), figures(&probed));
-    let (found, expected) = (of(&found, "cpu.call"), of(&expected, "cpu.call"));
+    let (found, expected) = (figure(&found, "cpu.call"), figure(&expected, "cpu.call"));
     assert_eq!(found.condition, Some(Condition::Alone));
     assert_eq!(found.value, expected.value);
 }

@@ -26,7 +26,7 @@ struct Point {
 }
 
 impl Point {
-    fn of(values: &Known, case: &CaseId, bytes: f64) -> Option<Point> {
+    fn from_values(values: &Known, case: &CaseId, bytes: f64) -> Option<Point> {
         let of = |metric: &str| values.get(ID, case, metric);
         let (missed, residency) = (of("missed"), of("residency"));
         let (block_ns, bytes_per_s) = (of("latency_per_block")?, of("bandwidth")?);
@@ -66,7 +66,7 @@ fn of_limit(site: &Site, read: Option<f64>, values: &Known, sizes: &[Sized]) -> 
     let limit = sizes[0].0.limit;
     let case = limit.found(sizes.iter().map(|(swept, ..)| swept.size));
     let of = |metric, value| DerivedValue::new(case.clone(), metric, value);
-    let points = sizes.iter().filter_map(|(_, case, bytes)| Point::of(values, case, *bytes));
+    let points = sizes.iter().filter_map(|(_, case, bytes)| Point::from_values(values, case, *bytes));
     let points: Vec<Point> = points.collect();
     let rung = |point: &Point| Rung { size: point.bytes, value: point.block_ns };
     let found = step(&points.iter().map(rung).collect::<Vec<Rung>>());
@@ -101,7 +101,7 @@ fn of_limit(site: &Site, read: Option<f64>, values: &Known, sizes: &[Sized]) -> 
         Limit::Group(bytes) => (Some(bytes), memory),
         Limit::Memory => (memory, None),
     };
-    all.push(told(&knee, above, position("knee", &|bytes| bytes)));
+    all.push(with_surroundings(&knee, above, position("knee", &|bytes| bytes)));
     if let Some(limit) = limit_bytes.map(|bytes| bytes as f64) {
         all.push(position("knee_over_limit", &|bytes| bytes / limit));
         all.extend(available.map(|available| {
@@ -131,7 +131,7 @@ fn no_knee(largest_bytes: f64, is_step: bool) -> String {
 }
 
 /// The knee with what stands beside it.
-fn told(knee: &Step, above: &[Point], mut position: DerivedValue) -> DerivedValue {
+fn with_surroundings(knee: &Step, above: &[Point], mut position: DerivedValue) -> DerivedValue {
     position.at.put("largest_below", knee.low as u64);
     position.at.put("smallest_above", knee.high as u64);
     position.notes.push(format!(

@@ -84,7 +84,7 @@ pub(super) fn offer(
     offer: &mut Offer,
 ) {
     let limit = cases[0].limit;
-    let budget = Budget::of(site, params, limit, limit_bytes);
+    let budget = Budget::for_site(site, params, limit, limit_bytes);
     let ((sizes, steps), refused) = match params.chosen("size") {
         Some(_) => budget.asked(cases),
         None => budget.usual(params.preset, would_swap(site, params, limit)),
@@ -162,7 +162,7 @@ struct Budget {
 type Chosen = (Vec<(Size, u64)>, usize);
 
 impl Budget {
-    fn of(site: &Site, params: &Params, limit: Limit, limit_bytes: u64) -> Budget {
+    fn for_site(site: &Site, params: &Params, limit: Limit, limit_bytes: u64) -> Budget {
         // Without a directory nothing is measured; what would be is still told.
         let all = site.dir.as_ref().map_or(u64::MAX, |_| device::allowance(site, ID));
         let group = match (limit, params.preset) {

@@ -180,7 +180,7 @@ fn without_a_place_a_named_group_is_refused_with_the_reason() {
 }
 
 /// Figures of a sweep: size in MiB, ns of a block, share missed, share in memory.
-fn told(limit: Limit, points: &[(u64, f64, Option<f64>, Option<f64>)]) -> Known {
+fn known_points(limit: Limit, points: &[(u64, f64, Option<f64>, Option<f64>)]) -> Known {
     let mut values = Known::default();
     for &(mib, ns, missed, residency) in points {
         let (bytes, rate) = ((mib << 20) as f64, 4096.0 / ns * 1e9);
@@ -196,10 +196,10 @@ fn told(limit: Limit, points: &[(u64, f64, Option<f64>, Option<f64>)]) -> Known 
 fn figures(limit: Limit, points: &[(u64, f64, f64)]) -> Known {
     let points: Vec<_> =
         points.iter().map(|&(mib, ns, missed)| (mib, ns, Some(missed), None)).collect();
-    told(limit, &points)
+    known_points(limit, &points)
 }
 
-fn of(values: &[DerivedValue], metric: &str) -> Option<f64> {
+fn derived_value(values: &[DerivedValue], metric: &str) -> Option<f64> {
     let found = values.iter().find(|value| value.metric == metric);
     found.map(|value| value.value)
 }
@@ -216,18 +216,18 @@ fn the_knee_lies_between_what_stays_and_what_does_not() {
     ];
     let known = known(&[("fs.read", "pattern=sequential,mode=cold,size=1", "bandwidth", 2e9)]);
     let found = derive(&bare_site(), &known, &figures(limit, &points));
-    let mib = |metric: &str| of(&found, metric).map(|bytes| bytes / f64::from(1 << 20));
+    let mib = |metric: &str| derived_value(&found, metric).map(|bytes| bytes / f64::from(1 << 20));
     assert_eq!((mib("knee"), mib("cached")), (Some(63.0), Some(62.0)));
     let knee = found.iter().find(|value| value.metric == "knee").expect("found");
     assert_eq!(knee.cell, Some(((62 << 20) as f64, (64 << 20) as f64)));
-    assert_eq!(of(&found, "knee_over_limit"), Some(63.0 / 64.0));
+    assert_eq!(derived_value(&found, "knee_over_limit"), Some(63.0 / 64.0));
     let cached = found.iter().find(|value| value.metric == "cached");
     let cell = cached.and_then(|value| value.cell);
     assert_eq!(cell, knee.cell, "what would just fit lies there");
-    assert_eq!(of(&found, "machine_estimate"), None, "how much memory there is is unknown");
-    let rate = of(&found, "rate_above").expect("what the device gave");
+    assert_eq!(derived_value(&found, "machine_estimate"), None, "how much memory there is is unknown");
+    let rate = derived_value(&found, "rate_above").expect("what the device gave");
     assert!((1.0e9..1.03e9).contains(&rate), "{rate}");
-    assert_eq!(of(&found, "rate_over_read"), Some(rate / 2e9));
+    assert_eq!(derived_value(&found, "rate_over_read"), Some(rate / 2e9));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn the_machines_cache_is_estimated_from_a_groups_knee_and_never_from_its_own() {
     let (low, high) = estimate.cell.expect("an interval");
     assert!(low < 0.9 * of_all(62.0) && high > 1.05 * of_all(64.0), "wider than the group's knee");
     assert_eq!(estimate.at["available_bytes"].int(), Some(16 * GIB));
-    assert_eq!(of(&found(Limit::Memory), "machine_estimate"), None);
+    assert_eq!(derived_value(&found(Limit::Memory), "machine_estimate"), None);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn without_a_step_the_knee_lies_above_and_a_step_without_device_is_none() {
     let flat = figures(Limit::Memory, &[(128, 400.0, 0.0), (256, 420.0, 0.0)]);
     let found = derive(&bare_site(), &Known::default(), &flat);
     assert_eq!(found.len(), 1);
-    assert_eq!(of(&found, "cached"), Some((256 << 20) as f64));
+    assert_eq!(derived_value(&found, "cached"), Some((256 << 20) as f64));
     assert!(found[0].notes[0].contains("256 MiB"), "{:?}", found[0].notes);
     // The last level of the processor's cache ends between two sizes.
     let cache = figures(Limit::Memory, &[(16, 300.0, 0.0), (32, 310.0, 0.0), (64, 700.0, 0.0)]);
@@ -270,16 +270,16 @@ fn where_no_device_counts_the_residency_tells_and_is_never_contradicted() {
     let seen = |points: &[(u64, f64, f64)], counted: Option<f64>| {
         let points: Vec<_> =
             points.iter().map(|&(mib, ns, share)| (mib, ns, counted, Some(share))).collect();
-        derive(&bare_site(), &Known::default(), &told(limit, &points))
+        derive(&bare_site(), &Known::default(), &known_points(limit, &points))
     };
     let points = [(16, 900.0, 1.0), (40, 14_400.0, 0.79)];
     let found = seen(&points, None);
-    assert_eq!(of(&found, "knee"), Some(f64::from(28 << 20)));
-    assert_eq!(of(&found, "cached"), Some(f64::from(16 << 20)));
-    assert_eq!(of(&found, "rate_above"), None, "nobody counted it");
+    assert_eq!(derived_value(&found, "knee"), Some(f64::from(28 << 20)));
+    assert_eq!(derived_value(&found, "cached"), Some(f64::from(16 << 20)));
+    assert_eq!(derived_value(&found, "rate_above"), None, "nobody counted it");
     // A count of nothing does not put into memory what was not there.
     let found = seen(&points, Some(0.0));
-    assert_eq!(of(&found, "cached"), Some(f64::from(16 << 20)));
+    assert_eq!(derived_value(&found, "cached"), Some(f64::from(16 << 20)));
 }
 
 #[test]

@@ -89,14 +89,14 @@ pub(super) struct Shared {
     /// Length of the window, in ns.
     pub(super) window_ns: f64,
     /// The measured reader first.
-    pub(super) readers: Vec<Had>,
+    pub(super) readers: Vec<ReaderWindow>,
     /// Every read of the measured reader that began in the window, in ticks.
     pub(super) latencies: Vec<u64>,
 }
 
 /// What one reader had in the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Had {
+pub(super) struct ReaderWindow {
     /// Reads that began in it.
     pub(super) reads: u64,
     /// Reads, those across an edge by their part inside.
@@ -125,7 +125,7 @@ pub(super) fn read(readers: &[Reader<'_>], errand: Errand) -> Result<Shared> {
         As::Threads => beside_threads(readers, &meeting, &mut latencies)?,
     };
     meeting.judge(&ends)?;
-    let had: Vec<Had> = (0..readers.len()).map(|number| meeting.had(number)).collect();
+    let had: Vec<ReaderWindow> = (0..readers.len()).map(|number| meeting.outcome(number)).collect();
     let shared_ms = meeting.window_ns() / 1e6;
     for (number, (had, reader)) in had.iter().zip(readers).enumerate() {
         let (name, is, was) = (name(number), had.cpu, reader.cpu);
@@ -272,7 +272,7 @@ impl Meeting<'_> {
         }
         let clock = self.errand.clock;
         let deadline = self.begun + clock.ticks(PATIENCE_NS + WINDOW_MOST_NS);
-        let mut places = Places::of(reader);
+        let mut places = Places::for_reader(reader);
         let (mut tally, mut asked, mut done) = (Tally::default(), 0, 0);
         let (mut used, mut is_past) = (None, false);
         let offset = loop {
@@ -329,12 +329,12 @@ impl Meeting<'_> {
         }
     }
 
-    fn had(&self, number: usize) -> Had {
+    fn outcome(&self, number: usize) -> ReaderWindow {
         let words: [u64; ERROR] =
             std::array::from_fn(|which| self.word(number, which).load(Acquire));
         let [reads, units, ticks, asked, cpu, cpu_ns, cpu_reads, forced] = words;
         let (units, cpu) = (f64::from_bits(units), cpu as usize);
-        Had { reads, units, ticks, asked, cpu, cpu_ns, cpu_reads, forced }
+        ReaderWindow { reads, units, ticks, asked, cpu, cpu_ns, cpu_reads, forced }
     }
 
     /// All ended well. The reader at fault is named before those that ended as a consequence.

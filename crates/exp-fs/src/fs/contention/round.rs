@@ -1,7 +1,7 @@
 //! A round: the readers' files, what it costs, the readers set to work on their CPUs, and what they
 //! had written down.
 
-use super::readers::{Errand, Had, Reader, Shared, read};
+use super::readers::{Errand, ReaderWindow, Reader, Shared, read};
 use super::{As, Competing, ID};
 use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
 use crate::fs::offered::{common_clock, cost, describe_place, text_at};
@@ -136,7 +136,7 @@ fn of_files<'file>(
 }
 
 /// Involuntary switches of readers that have a CPU in common: each other's.
-fn switches_among(readers: &[Had]) -> u64 {
+fn switches_among(readers: &[ReaderWindow]) -> u64 {
     let crowded = |cpu: usize| readers.iter().filter(|had| had.cpu == cpu).count() > 1;
     let of = readers.iter().filter(|had| crowded(had.cpu));
     of.map(|had| had.forced).sum()
@@ -150,7 +150,7 @@ fn record<'bench>(
     clock: Clock,
 ) -> Result<&'bench mut Samples> {
     let readers = &shared.readers;
-    let sum = |of: fn(&Had) -> u64| readers.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&ReaderWindow) -> u64| readers.iter().map(of).sum::<u64>();
     let units: Vec<f64> = readers.iter().map(|had| had.units).collect();
     let (reads, cpu_reads) = (sum(|had| had.reads), sum(|had| had.cpu_reads));
     let bytes = units.iter().sum::<f64>() * BLOCK_BYTES as f64;
@@ -283,13 +283,13 @@ pub(super) fn cold<'file>(
 #[cfg(test)]
 mod tests {
     use super::{Prepared, busiest, jain, of_files, switches_among};
-    use crate::fs::contention::readers::{Had, Shared};
+    use crate::fs::contention::readers::{ReaderWindow, Shared};
     use crate::fs::contention::{As, Competing};
     use crate::fs::file::Opened;
     use crate::fs::prelude::*;
 
-    fn had(cpu: usize, units: f64, cpu_ns: u64, forced: u64) -> Had {
-        Had {
+    fn outcome(cpu: usize, units: f64, cpu_ns: u64, forced: u64) -> ReaderWindow {
+        ReaderWindow {
             reads: units as u64,
             units,
             ticks: 1,
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn only_readers_that_share_a_cpu_disturb_each_other_as_planned() {
-        let readers = [had(1, 9.0, 1, 5), had(0, 9.0, 1, 70), had(0, 9.0, 1, 7)];
+        let readers = [outcome(1, 9.0, 1, 5), outcome(0, 9.0, 1, 70), outcome(0, 9.0, 1, 7)];
         assert_eq!(switches_among(&readers), 77);
         assert_eq!(switches_among(&readers[..2]), 0);
     }
@@ -334,7 +334,7 @@ mod tests {
     fn a_full_cpu_is_found_among_all() {
         let shared = Shared {
             window_ns: 1000.0,
-            readers: vec![had(1, 10.0, 200, 0), had(0, 10.0, 500, 0), had(0, 10.0, 450, 0)],
+            readers: vec![outcome(1, 10.0, 200, 0), outcome(0, 10.0, 500, 0), outcome(0, 10.0, 450, 0)],
             latencies: Vec::new(),
         };
         let (cpu, share) = busiest(&shared).expect("CPUs");

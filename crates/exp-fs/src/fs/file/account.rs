@@ -19,7 +19,7 @@ const SHARE_UNTOLD: f64 = 0.01;
 pub(in crate::fs) struct Account {
     number: Option<String>,
     way: Way,
-    own: Option<u64>,
+    process: Option<u64>,
     device: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ pub(in crate::fs) struct Moved {
     pub(in crate::fs) asked: u64,
     /// What this process had devices read or write (/proc/self/io, all threads), readahead
     /// included; `None` where the kernel does not count it.
-    pub(in crate::fs) own: Option<u64>,
+    pub(in crate::fs) process: Option<u64>,
     /// What the device below did for everybody (/proc/diskstats); `None` where none is known.
     pub(in crate::fs) device: Option<u64>,
 }
@@ -45,17 +45,17 @@ impl Account {
     /// Begins to count reads of this process, and of the device `number` (`major:minor`) below.
     /// A forked child counts its own.
     pub(in crate::fs) fn begin(number: Option<&str>) -> Account {
-        Account::of(Way::Read, number)
+        Account::for_way(Way::Read, number)
     }
 
     /// The same for writes.
     pub(in crate::fs) fn begin_writes(number: Option<&str>) -> Account {
-        Account::of(Way::Written, number)
+        Account::for_way(Way::Written, number)
     }
 
-    fn of(way: Way, number: Option<&str>) -> Account {
+    fn for_way(way: Way, number: Option<&str>) -> Account {
         let device = number.and_then(|number| way.device(number));
-        Account { number: number.map(str::to_owned), way, device, own: way.own() }
+        Account { number: number.map(str::to_owned), way, device, process: way.process_bytes() }
     }
 
     /// Ends the count; `asked` bytes were to come from the device, or to go there. Waits for the
@@ -71,10 +71,10 @@ impl Account {
             let moved = Moved {
                 way: self.way,
                 asked,
-                own: since(self.way.own(), self.own),
+                process: since(self.way.process_bytes(), self.process),
                 device: since(number.and_then(|number| self.way.device(number)), self.device),
             };
-            let expected = moved.own.unwrap_or(asked).min(asked);
+            let expected = moved.process.unwrap_or(asked).min(asked);
             let is_behind = moved.device.is_some_and(|device| device < expected);
             let now = Instant::now();
             if last.1 != moved.device {
@@ -90,7 +90,7 @@ impl Account {
 }
 
 impl Way {
-    fn own(self) -> Option<u64> {
+    fn process_bytes(self) -> Option<u64> {
         match self {
             Way::Read => process_read_bytes(),
             Way::Written => process_written_bytes(),
@@ -109,7 +109,7 @@ impl Moved {
     /// What the device gave or took at most: the least of what is counted; `None` if nothing counts
     /// them.
     pub(in crate::fs) fn by_device(&self) -> Option<u64> {
-        [self.own, self.device].into_iter().flatten().min()
+        [self.process, self.device].into_iter().flatten().min()
     }
 
     /// Share of the requested bytes that no device delivered or took; `None` if nothing counts
@@ -124,7 +124,7 @@ impl Moved {
     pub(in crate::fs) fn describe(&self, samples: &mut Samples) {
         let quantities = [
             ("asked_bytes", Some(self.asked as f64)),
-            ("own_bytes", self.own.map(|bytes| bytes as f64)),
+            ("own_bytes", self.process.map(|bytes| bytes as f64)),
             ("device_bytes", self.device.map(|bytes| bytes as f64)),
             ("cache_share", self.cache_share()),
         ];
@@ -153,14 +153,14 @@ impl Moved {
                  the device: {})",
                 share * 100.0,
                 render(self.asked as f64, Unit::B),
-                told(self.own),
-                told(self.device)
+                bytes_text(self.process),
+                bytes_text(self.device)
             ))
         })
     }
 }
 
-fn told(bytes: Option<u64>) -> String {
+fn bytes_text(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "unknown".to_owned(), |bytes| render(bytes as f64, Unit::B))
 }
 
@@ -168,8 +168,8 @@ fn told(bytes: Option<u64>) -> String {
 mod tests {
     use super::{Account, Moved, Way};
 
-    fn moved(asked: u64, own: Option<u64>, device: Option<u64>) -> Moved {
-        Moved { way: Way::Read, asked, own, device }
+    fn moved(asked: u64, process: Option<u64>, device: Option<u64>) -> Moved {
+        Moved { way: Way::Read, asked, process, device }
     }
 
     #[test]

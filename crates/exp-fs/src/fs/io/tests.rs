@@ -23,7 +23,7 @@ fn works(offer: &Offer) -> Vec<Work> {
 }
 
 /// A figure of a case on a device.
-fn told(site: &Site, known: Option<&Known>, work: &Work, metric: &str) -> Option<Range> {
+fn predicted_range(site: &Site, known: Option<&Known>, work: &Work, metric: &str) -> Option<Range> {
     told_above(site, known, work, metric, "device")
 }
 
@@ -37,7 +37,7 @@ fn told_above(
 ) -> Option<Range> {
     let mut case = Case::new(work.id());
     case.at.insert("ground".to_owned(), ground.into());
-    let law = law::predict(Facts { site, known }, Request::of(work, &case), metric);
+    let law = law::predict(Facts { site, known }, Request::from_case(work, &case), metric);
     law.map(|law| law.range)
 }
 
@@ -151,7 +151,7 @@ fn depth_is_predicted_by_little_until_the_device_is_saturated() {
     site.host.given.set("disk.read_iops", "200k").expect("a fact");
     let likely = |depth, metric| {
         let work = ring(Op::Read, Pattern::Random, 4 * KIB, depth);
-        told(&site, None, &work, metric).expect("a prior").likely
+        predicted_range(&site, None, &work, metric).expect("a prior").likely
     };
     assert!((likely(8, "iops") / likely(1, "iops") - 8.0).abs() < 0.8);
     // The rate given, or 0.8 GB/s.
@@ -166,7 +166,7 @@ fn depth_is_predicted_by_little_until_the_device_is_saturated() {
 fn latency_and_rate_of_a_deep_queue_are_never_at_odds() {
     for site in sites() {
         for work in workloads::everything().iter().filter(|work| work.depth >= 2) {
-            let of = |metric| told(&site, None, work, metric).expect("a prior");
+            let of = |metric| predicted_range(&site, None, work, metric).expect("a prior");
             // Little: what is in flight over the highest rate is the least that each can take.
             let least = work.depth as f64 / of("iops").high * 1e9;
             let low = of("latency").low;
@@ -181,11 +181,11 @@ fn what_fs_read_measured_narrows_reads_past_the_cache() {
     let known = known(&[("fs.read", "pattern=random,mode=direct", "latency", 9e4)]);
     let mut narrowed = 0;
     for work in workloads::STANDARD {
-        let derived = told(&site, Some(&known), &work, "latency");
+        let derived = predicted_range(&site, Some(&known), &work, "latency");
         let has = work.is_read() && work.is_random() && work.is_direct();
         assert_eq!(derived.is_some(), has, "{work:?}");
         let Some(derived) = derived else { continue };
-        let prior = told(&site, None, &work, "latency").expect("a prior");
+        let prior = predicted_range(&site, None, &work, "latency").expect("a prior");
         assert!(derived.high / derived.low < prior.high / prior.low, "{work:?}");
         // Whatever answered fs.read answers here too; before, anything may.
         let unknown = |known| told_above(&site, known, &work, "latency", "unknown");
@@ -206,7 +206,7 @@ fn figures_of_fs_read_tell_of_cpu_time_and_of_longer_blocks() {
         ("fs.read", "pattern=sequential,mode=cold", "bandwidth", 8e8),
     ]);
     let read = |block, mode| one(Op::Read, Pattern::Random, mode, block);
-    let of = |work: Work, metric| told(&site, Some(&known), &work, metric);
+    let of = |work: Work, metric| predicted_range(&site, Some(&known), &work, metric);
     let cpu = of(read(4 * KIB, Mode::Direct), "cpu").expect("known");
     assert!(cpu.low <= 8e3 && 8e3 <= cpu.high && cpu.high / cpu.low < 6.0);
     // The device's sequential rate describes longer blocks.

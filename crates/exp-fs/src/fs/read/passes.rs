@@ -48,7 +48,7 @@ pub(super) fn time(
     let random = read.pattern == Pattern::Random;
     let seeds =
         Seeds { round: bench.order().round, mode, order: order_seed(bench.order().seed, &case.id) };
-    let blocks = Blocks::of(bytes, random, seeds);
+    let blocks = Blocks::in_file(bytes, random, seeds);
     let number = text_at(case, "device_number");
     let window = window::rate_ns(case).map(|ns| Window::new(ns, BLOCKS_MIN, 1, true));
     let look = Look {
@@ -94,7 +94,7 @@ impl Blocks {
     /// All of a file, in order from another pass's begin in each round and mode, or at random, none
     /// twice; of a cached one the part that can be in memory: all of a small one, another part of a
     /// large one in each round.
-    fn of(bytes: u64, random: bool, seeds: Seeds) -> Blocks {
+    fn in_file(bytes: u64, random: bool, seeds: Seeds) -> Blocks {
         let is_cached = seeds.mode == Mode::Cached;
         let mut order: Vec<u32> = (0..(bytes / BLOCK_BYTES as u64) as u32).collect();
         let pass = if is_cached { CACHED_BLOCKS } else { PASS_BLOCKS }.min(order.len());
@@ -293,7 +293,7 @@ impl Passes {
         }
         bench.record(case, bytes, Values::batches(k, bandwidth))?;
         if self.moved.asked == 0
-            && let Some(bytes) = self.moved.own.filter(|bytes| *bytes > 0)
+            && let Some(bytes) = self.moved.process.filter(|bytes| *bytes > 0)
         {
             notes.push(format!(
                 "{} came from a device, although the file was in the page cache before and after",
@@ -329,7 +329,7 @@ mod tests {
         for random in [false, true] {
             for bytes in [128 << 10, 17 * MIB, 64 * MIB] {
                 for round in 1..5 {
-                    let blocks = Blocks::of(bytes, random, seeds(round, 9));
+                    let blocks = Blocks::in_file(bytes, random, seeds(round, 9));
                     let mut seen = blocks.order.clone();
                     seen.sort_unstable();
                     let count = (bytes / BLOCK_BYTES as u64) as u32;
@@ -343,15 +343,15 @@ mod tests {
 
     #[test]
     fn rounds_begin_a_large_file_at_different_places_and_a_small_one_at_its_begin() {
-        let first = |round, bytes| Blocks::of(bytes, false, seeds(round, 9)).order[0];
+        let first = |round, bytes| Blocks::in_file(bytes, false, seeds(round, 9)).order[0];
         let places: BTreeSet<u32> = (1..7).map(|round| first(round, 256 * MIB)).collect();
         assert_eq!(places.len(), 6);
         assert!(places.iter().all(|block| block % PASS_BLOCKS as u32 == 0));
         assert!((1..7).all(|round| first(round, 16 * MIB) == 0));
         // At random, another order in each round and case.
         assert_ne!(
-            Blocks::of(MIB, true, seeds(1, 1)).order,
-            Blocks::of(MIB, true, seeds(1, 2)).order
+            Blocks::in_file(MIB, true, seeds(1, 1)).order,
+            Blocks::in_file(MIB, true, seeds(1, 2)).order
         );
     }
 
@@ -362,7 +362,7 @@ mod tests {
             for round in 1..7 {
                 let first = |mode| {
                     let seeds = Seeds { mode, ..seeds(round, 9) };
-                    Blocks::of(bytes, false, seeds).order[0]
+                    Blocks::in_file(bytes, false, seeds).order[0]
                 };
                 let places: BTreeSet<u32> = device.clone().map(first).collect();
                 assert_eq!(places.len(), 4, "{bytes} in round {round}: {places:?}");
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn of_a_large_cached_file_a_part_is_read() {
         let of = |bytes, random, round| {
-            Blocks::of(bytes, random, Seeds { mode: Mode::Cached, ..seeds(round, 1) })
+            Blocks::in_file(bytes, random, Seeds { mode: Mode::Cached, ..seeds(round, 1) })
         };
         let small = of(MIB, false, 3);
         assert_eq!(small.span(), (0, MIB));

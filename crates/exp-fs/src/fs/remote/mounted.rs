@@ -14,7 +14,7 @@ use crate::fs::file::{Mode, Opened, open, right, write};
 use crate::fs::offered::text_at;
 use crate::fs::prelude::*;
 use host::block::{is_mounted, mount_with_id};
-use host::mountstats::{Bytes, MountStats, Operation, of};
+use host::mountstats::{Bytes, MountStats, Operation, at_target};
 use metal::storage::file_system;
 use record::note::Note;
 use std::fs::read_to_string;
@@ -201,7 +201,7 @@ fn cache_note(share: f64, counted_by: &str) -> Option<Note> {
 
 /// The counters of what is mounted at a place; `None` where that is not of NFS.
 fn counters(target: &str) -> Option<MountStats> {
-    of(&read_to_string("/proc/self/mountstats").ok()?, target)
+    at_target(&read_to_string("/proc/self/mountstats").ok()?, target)
 }
 
 /// What was counted between; `None` where it was mounted anew meanwhile.
@@ -274,7 +274,7 @@ impl Since {
 mod tests {
     use super::{Place, decide, mount_id, place_of, since};
     use bench::prelude::*;
-    use host::mountstats::of;
+    use host::mountstats::at_target;
 
     const MOUNTS: &str = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
         31 22 0:50 / /far rw - nfs4 files:/exp rw,vers=4.2,addr=10.0.0.2\n\
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_read_s_time_is_divided_between_wire_and_client() {
-        let stats = |text: &str| of(text, "/m").expect("is mounted");
+        let stats = |text: &str| at_target(text, "/m").expect("is mounted");
         let before = stats(&text(100, 100, 1000, 1100, 100 * 4096));
         let now = stats(&text(300, 301, 1500, 1700, 250 * 4096));
         let since = since(&before, &now).expect("one mount");

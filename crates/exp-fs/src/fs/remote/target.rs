@@ -14,7 +14,7 @@ const WAY_OUT: &str = "--set fs.remote.path=/mnt/share (a directory of a mounted
                        system)";
 
 /// The directory; why nothing can be read there.
-pub(super) fn of<'site>(site: &'site Site, text: &str) -> Result<Ground<'site>, Skip> {
+pub(super) fn remote_ground<'site>(site: &'site Site, text: &str) -> Result<Ground<'site>, Skip> {
     let target = match text {
         "" | NONE => Err("no remote path was given".to_owned()),
         text => match text.split_once("://") {

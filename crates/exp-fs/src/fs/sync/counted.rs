@@ -11,7 +11,7 @@ pub(super) const BESIDE: &str = "beside_bytes_most";
 pub(super) struct Count<'case> {
     case: &'case Case,
     device: Option<Written>,
-    own: Option<u64>,
+    process: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub(super) struct Counted {
     pub(super) flushes_each: Option<f64>,
     bytes: f64,
     /// What this process gave to write, in bytes; `None` where the kernel does not count it.
-    own: Option<f64>,
+    process: Option<f64>,
     /// What all syncs may have added to that, in bytes; `None` where no law says so.
     beside: Option<f64>,
 }
@@ -30,13 +30,13 @@ pub(super) struct Counted {
 impl Count<'_> {
     /// Reads the counters of the device that the case names.
     pub(super) fn begin(case: &Case) -> Count<'_> {
-        Count { case, device: device_of(case), own: process_written_bytes() }
+        Count { case, device: device_of(case), process: process_written_bytes() }
     }
 
     /// Reads them again; `None` where no device counts.
     pub(super) fn end(self, syncs: usize) -> Option<Counted> {
         let (before, after) = self.device.zip(device_of(self.case))?;
-        let own = self.own.zip(process_written_bytes());
+        let own = self.process.zip(process_written_bytes());
         let since = |before: u64, after: u64| after as f64 - before as f64;
         let flushes = before.flushes.zip(after.flushes);
         let beside = self.case.int(BESIDE);
@@ -46,7 +46,7 @@ impl Count<'_> {
             bytes_each: bytes / syncs,
             flushes_each: flushes.map(|(before, after)| since(before, after) / syncs),
             bytes,
-            own: own.map(|(before, after)| since(before, after)),
+            process: own.map(|(before, after)| since(before, after)),
             beside: beside.map(|bytes| bytes as f64 * syncs),
         })
     }
@@ -60,13 +60,13 @@ impl Counted {
     /// Records the counts with the figure that is derived from them, and a note if others wrote as
     /// well.
     pub(super) fn describe(&self, samples: &mut Samples) {
-        samples.set_quantities([("device_bytes", Some(self.bytes)), ("own_bytes", self.own)]);
+        samples.set_quantities([("device_bytes", Some(self.bytes)), ("own_bytes", self.process)]);
         samples.notes.extend(self.others());
     }
 
     /// Whether the device wrote more than the syncs and what the file system adds to them.
     fn others(&self) -> Option<String> {
-        let (own, beside) = self.own.zip(self.beside)?;
+        let (own, beside) = self.process.zip(self.beside)?;
         let bytes = |bytes: f64| render(bytes, Unit::B);
         (self.bytes > own + beside).then(|| {
             format!(
@@ -93,7 +93,7 @@ mod tests {
             bytes_each: pages * PAGE / 8.0,
             flushes_each: Some(1.0),
             bytes: pages * PAGE,
-            own,
+            process: own,
             beside,
         };
         // A page for each, and at most 12 blocks of the journal.

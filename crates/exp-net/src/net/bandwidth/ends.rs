@@ -61,21 +61,21 @@ pub(super) fn measure(
     bench: &mut Bench,
     dial: &mut Dial,
     case: &Case,
-    of: Bytes,
+    bytes: Bytes,
     interval_ns: u64,
 ) -> Result<()> {
-    let shape = Shape::new(of, case)?;
+    let shape = Shape::new(bytes, case)?;
     near_cpus(bench, case)?;
     let cpus = shape.cpus(&bench.order().cpus, true);
     bench.declare(Declared::Cpus(&cpus));
-    let run_ns = run_ns(&shape.of, case, bench.order().case_ns);
+    let run_ns = run_ns(&shape.bytes, case, bench.order().case_ns);
     let ask = Ask { run_ns, interval_ns };
     let mut line = dial.call(case, &ask).context(Unreachable)?;
     let turns = Turns::begin();
     let mut transfer = || {
-        let sockets = dial.sockets(&mut line, shape.of.protocol, shape.streams)?;
+        let sockets = dial.sockets(&mut line, shape.bytes.protocol, shape.streams)?;
         let sockets = limited(sockets, quiet(&line))?;
-        let counts = match (shape.of.transfer, shape.of.direction) {
+        let counts = match (shape.bytes.transfer, shape.bytes.direction) {
             (Transfer::Steady, Direction::Up) => {
                 let sent = send(&sockets, &shape, &ask, &cpus, &mut line)?;
                 let received = line.hear(PATIENCE).context("waiting for the receiver's counts")?;
@@ -99,14 +99,14 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let shape = Shape::new(call.decode()?, &call.case)?;
     let mut ask: Ask = call.ask()?;
     ask.run_ns = ask.run_ns.min(RUN_MAX.as_nanos() as u64);
-    pin_far(far, &call.case, shape.of.ends)?;
+    pin_far(far, &call.case, shape.bytes.ends)?;
     let cpus = shape.cpus(&far.order().cpus, false);
     far.use_cpus(&cpus);
     let line = &mut call.line;
-    let sockets = door.sockets(far, line, shape.of.protocol, shape.streams)?;
+    let sockets = door.sockets(far, line, shape.bytes.protocol, shape.streams)?;
     let sockets = limited(sockets, quiet(line))?;
     let turns = Turns::begin();
-    match (shape.of.transfer, shape.of.direction) {
+    match (shape.bytes.transfer, shape.bytes.direction) {
         (Transfer::Steady, Direction::Up) => {
             let counts = receive(&sockets, &shape, &ask, &cpus, line)?;
             line.tell(&counts.received)?;
@@ -134,7 +134,7 @@ pub(super) struct Counts {
 impl Counts {
     pub(super) fn record(&self, bench: &mut Bench, case: &Case, shape: &Shape) -> Result<()> {
         let Counts { sent, received } = self;
-        if shape.of.protocol == Protocol::Tcp && sent.bytes != received.bytes {
+        if shape.bytes.protocol == Protocol::Tcp && sent.bytes != received.bytes {
             return Err(WrongResult(format!(
                 "the sender sent {} B but the receiver got {} B",
                 sent.bytes, received.bytes
@@ -143,7 +143,7 @@ impl Counts {
         }
         self.bandwidth(bench, case, shape)?;
         bench.record(case, "peak", Values::block(received.steady.best))?;
-        let (sender, receiver) = match shape.of.direction {
+        let (sender, receiver) = match shape.bytes.direction {
             Direction::Up => ("near", "far"),
             Direction::Down => ("far", "near"),
         };
@@ -169,7 +169,7 @@ impl Counts {
             let rows = found.streams.iter().enumerate().map(row).collect();
             bench.trace(case, "streams", &["stream", "bandwidth_b_per_s"], rows)?;
         }
-        let metric = if is_rate(&shape.of, case) { "bandwidth" } else { "burst" };
+        let metric = if is_rate(&shape.bytes, case) { "bandwidth" } else { "burst" };
         let samples = bench.record(case, metric, Values::block(found.rate()))?;
         let least = found.streams.iter().copied().fold(f64::INFINITY, f64::min);
         let most = found.streams.iter().copied().fold(0.0, f64::max);
@@ -256,7 +256,7 @@ impl Counts {
 }
 
 pub(super) fn remarks(notes: &mut Notes, shape: &Shape) {
-    if shape.of.ends != Ends::TwoHosts {
+    if shape.bytes.ends != Ends::TwoHosts {
         notes.push(NO_LINK.to_owned());
     }
 }

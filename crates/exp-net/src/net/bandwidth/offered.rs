@@ -155,7 +155,7 @@ fn places(site: &Site, ends: &'static [Ends]) -> &'static [Ends] {
 }
 
 fn numbers(site: &Site, count: Count) -> Vec<Streams> {
-    let all = Streams::All.at(site);
+    let all = Streams::All.count_at(site);
     let of_all = (all > 1).then_some(Streams::All);
     match count {
         One => vec![Streams::Number(1)],

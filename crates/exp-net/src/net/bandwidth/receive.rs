@@ -72,7 +72,7 @@ pub(super) fn receive(
     cpus: &[usize],
     line: &mut Line,
 ) -> Result<Counts> {
-    let plan = Plan::of(ask, line.least_round_trip().unwrap_or_default());
+    let plan = Plan::for_request(ask, line.least_round_trip().unwrap_or_default());
     let watch = Watch::new(sockets.len(), plan.block / POINTS);
     let prepare = |(stream, socket): (usize, &Socket)| {
         // Now: once the gate is open the sender may be ahead of this thread.
@@ -146,7 +146,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(ask: &Ask, round_trip: Duration) -> Plan {
+    fn for_request(ask: &Ask, round_trip: Duration) -> Plan {
         let asked = Duration::from_nanos(ask.run_ns).min(RUN_MAX);
         let blocks = BLOCKS as u32;
         let block = (asked / blocks).max(BLOCK_MIN).max(BLOCK_ROUND_TRIPS * round_trip);

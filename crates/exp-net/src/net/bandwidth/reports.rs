@@ -60,7 +60,7 @@ pub(super) fn measure(
     (cpus, sockets): (&[usize], &[Socket]),
     line: &mut Line,
 ) -> Result<()> {
-    let found = match shape.of.transfer {
+    let found = match shape.bytes.transfer {
         Transfer::AlreadyThere => {
             let times = already_there(&sockets[0], shape, ask, bench.order().clock())?;
             line.hear::<Served>(PATIENCE)?;
@@ -87,7 +87,7 @@ pub(super) fn serve(
     cpus: &[usize],
     line: &mut Line,
 ) -> Result<()> {
-    let served = match shape.of.transfer {
+    let served = match shape.bytes.transfer {
         Transfer::ThereAndBack => serve_there_and_back(sockets, shape, cpus, line)?,
         _ => {
             let usage = Usage::begin(cpus);
@@ -108,8 +108,8 @@ fn stream(socket: &Socket) -> Result<&TcpStream> {
 /// Bytes that go there and back in an exchange. What has a size is acknowledged by one byte, or
 /// wished for by one.
 fn sides(shape: &Shape) -> [u64; 2] {
-    match (shape.of.transfer, shape.of.direction) {
-        (Transfer::ThereAndBack, _) => [shape.of.message; 2],
+    match (shape.bytes.transfer, shape.bytes.direction) {
+        (Transfer::ThereAndBack, _) => [shape.bytes.message; 2],
         (_, Direction::Up) => [shape.whole_bytes(), 1],
         (_, Direction::Down) => [1, shape.whole_bytes()],
     }
@@ -412,8 +412,8 @@ fn transfers(
     (streams, used): &(Vec<Exchanges>, Used),
     served: &Served,
 ) -> Result<()> {
-    let bytes = match shape.of.transfer {
-        Transfer::ThereAndBack => 2 * shape.of.message,
+    let bytes = match shape.bytes.transfer {
+        Transfer::ThereAndBack => 2 * shape.bytes.message,
         _ => shape.whole_bytes(),
     };
     let whole_ns = streams.iter().map(|of| of.window_ns).fold(0.0, f64::max);
@@ -432,7 +432,7 @@ fn transfers(
     }
     let best_ns = kept.iter().copied().fold(f64::INFINITY, f64::min);
     ensure!(best_ns.is_finite(), "no transfer completed");
-    if shape.of.protocol == Protocol::Udp {
+    if shape.bytes.protocol == Protocol::Udp {
         // One that did not come back took at least so long: left out it would make a bad way look
         // good.
         let limit_ns = LOST_AFTER.as_nanos() as f64;

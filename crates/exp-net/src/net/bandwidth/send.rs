@@ -22,15 +22,15 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The kernel's facts about a connection, with the time of its own clock, in ns.
-type Told = (Info, u64);
+type TcpFacts = (Info, u64);
 
-fn told(socket: &TcpStream) -> Result<Told> {
+fn tcp_facts(socket: &TcpStream) -> Result<TcpFacts> {
     let tick_ns = || clock::syscall_clock_gettime(clock::Clock::MONOTONIC_COARSE);
     Ok((tcp::info(socket.as_fd())?, tick_ns()))
 }
 
 /// What a stream sent, and of a connection the kernel's facts before and after.
-type Stream = (Sent, Option<[Told; 2]>);
+type Stream = (Sent, Option<[TcpFacts; 2]>);
 
 /// Sends until the other end has enough, and reports what was sent.
 pub(super) fn send(
@@ -87,7 +87,7 @@ fn enough(line: &mut Line, gate: &Gate) -> Result<()> {
 
 fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stream> {
     let mut sent = Sent::default();
-    let before = told(socket)?;
+    let before = tcp_facts(socket)?;
     let began = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         match socket.write(buffer) {
@@ -103,7 +103,7 @@ fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stre
         }
     }
     sent.elapsed_ns = began.elapsed().as_nanos() as u64;
-    let after = told(socket)?;
+    let after = tcp_facts(socket)?;
     socket.shutdown(Shutdown::Write).context("ending a stream")?;
     Ok((sent, Some([before, after])))
 }
@@ -172,7 +172,7 @@ fn total(streams: &[Stream], sockets: &[Socket]) -> Sent {
 }
 
 /// Adds what happened to a connection between two looks.
-fn add(all: &mut Connections, (before, before_ns): &Told, (after, after_ns): &Told) {
+fn add(all: &mut Connections, (before, before_ns): &TcpFacts, (after, after_ns): &TcpFacts) {
     if let (Some(before), Some(after)) = (before.limits, after.limits) {
         all.busy_us += after.busy_us.saturating_sub(before.busy_us);
         all.ticked_us += (after_ns - before_ns) / 1000;

@@ -28,20 +28,20 @@ const READ_BYTES: usize = 4 << 10;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shape {
-    pub(super) of: Bytes,
+    pub(super) bytes: Bytes,
     pub(super) message: usize,
     pub(super) streams: usize,
     pub(super) is_free: bool,
 }
 
 impl Shape {
-    pub(super) fn new(of: Bytes, case: &Case) -> Result<Shape> {
+    pub(super) fn new(bytes: Bytes, case: &Case) -> Result<Shape> {
         let streams = case.int("streams").context("the case was not resolved")?;
         Ok(Shape {
-            message: usize::try_from(of.message)?.max(1),
+            message: usize::try_from(bytes.message)?.max(1),
             streams: usize::try_from(streams)?.max(1),
             is_free: is_free(case),
-            of,
+            bytes,
         })
     }
 
@@ -50,7 +50,7 @@ impl Shape {
     /// own list.
     pub(super) fn cpus(&self, allowed: &[usize], is_near: bool) -> Vec<usize> {
         let count = allowed.len().max(1);
-        let place = |stream: usize| match self.of.ends {
+        let place = |stream: usize| match self.bytes.ends {
             Ends::OtherCpu => 2 * stream + usize::from(!is_near),
             _ => stream,
         };
@@ -60,7 +60,7 @@ impl Shape {
 
     /// Whether several of the threads have to share a CPU.
     pub(super) fn shares_cpus(&self, allowed: usize) -> bool {
-        match self.of.ends {
+        match self.bytes.ends {
             Ends::SameCpu => true,
             // The scheduler may put two on one CPU for a while.
             _ if self.is_free => self.streams > 1,
@@ -80,12 +80,12 @@ impl Shape {
 
     /// Bytes of one transfer of fixed size: a message where it has none.
     pub(super) fn whole_bytes(&self) -> u64 {
-        self.of.transfer.fixed_bytes().unwrap_or(self.of.message)
+        self.bytes.transfer.fixed_bytes().unwrap_or(self.bytes.message)
     }
 
     /// Room for what a call of a steady stream's receiver takes.
     pub(super) fn read_bytes(&self) -> usize {
-        match self.of.protocol {
+        match self.bytes.protocol {
             Protocol::Tcp => self.message.max(READ_BYTES),
             // One byte more than is expected, so that a longer datagram is seen as one.
             Protocol::Udp => self.message + 1,
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_case_must_be_resolved() {
-        let of = Bytes { streams: Streams::All, ..shape(Ends::SameCpu, 1).of };
+        let of = Bytes { streams: Streams::All, ..shape(Ends::SameCpu, 1).bytes };
         let mut case = Case::new(of.id());
         assert!(Shape::new(of.clone(), &case).is_err());
         case.at.insert("streams".to_owned(), 3.into());

@@ -203,7 +203,7 @@ impl Acceptor<'_> {
                 // It has read the answer: nothing but the FIN is on its way then.
                 Some(Closer::Server) => stream.read_exact(&mut [0]).context("hearing")?,
             }
-            closes.end(stream, Ending::of(number), self.clock, LIMIT)?;
+            closes.end(stream, Ending::from_number(number), self.clock, LIMIT)?;
             meter.ended(number);
         }
         closes.cpu_ns = meter.cpu_ns;

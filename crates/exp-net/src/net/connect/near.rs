@@ -92,7 +92,7 @@ impl<'round> OneThread<'round> {
             Some(Closer::Client) | None => ((near, far), (&mut events.client, &mut events.server)),
             Some(Closer::Server) => ((far, near), (&mut events.server, &mut events.client)),
         };
-        let ending = Ending::of(number);
+        let ending = Ending::from_number(number);
         match ending {
             Ending::Close => {
                 of_first.close_ns.push(close(first, clock)?);
@@ -185,7 +185,7 @@ impl TwoEnds<'_> {
             ended(&mut stream)?;
         }
         let Opener { clock, limit, .. } = self.opener;
-        events.client.end(stream, Ending::of(number), clock, limit)?;
+        events.client.end(stream, Ending::from_number(number), clock, limit)?;
         Ok((began, is_late))
     }
 

@@ -1,7 +1,7 @@
 //! How a connection is opened and closed, and how long its calls took: close(2), and the time until
 //! the other end acknowledged the FIN.
 
-use super::sources::{Sources, told};
+use super::sources::{Sources, explained};
 use crate::net::place::thread_cpu_ns;
 use bench::prelude::*;
 use metal::connection::{State, state};
@@ -144,7 +144,7 @@ impl<'round> Opener<'round> {
                 "{address} refused the connection: the server no longer listens"
             ))
             .into(),
-            _ => told(error, &format!(" towards {address}"))
+            _ => explained(error, &format!(" towards {address}"))
                 .context(format!("connecting to {address}")),
         }
     }
@@ -191,7 +191,7 @@ pub(super) enum Ending {
 }
 
 impl Ending {
-    pub(super) fn of(number: u64) -> Ending {
+    pub(super) fn from_number(number: u64) -> Ending {
         match number.is_multiple_of(2) {
             true => Ending::Close,
             false => Ending::Acknowledged,
@@ -214,7 +214,7 @@ impl Meter {
 
     pub(super) fn ended(&mut self, number: u64) {
         let now_ns = thread_cpu_ns();
-        if Ending::of(number) == Ending::Close {
+        if Ending::from_number(number) == Ending::Close {
             self.cpu_ns += now_ns.saturating_sub(self.last_ns);
         }
         self.last_ns = now_ns;
@@ -309,7 +309,7 @@ mod tests {
         let (mut first, mut second) = (Closes::default(), Closes::default());
         for number in 0..4 {
             let (near, mut far) = streams();
-            let ending = Ending::of(number);
+            let ending = Ending::from_number(number);
             match ending {
                 Ending::Close => first.end(near, ending, Clock::Monotonic, limit).unwrap(),
                 Ending::Acknowledged => finish(&near).unwrap(),

@@ -42,7 +42,7 @@ pub(super) struct Round {
 }
 
 struct Plan<'case> {
-    of: &'case Connections,
+    method: &'case Connections,
     connections: u64,
     warm_up: u64,
     /// What the preset or the user asked for.
@@ -59,7 +59,7 @@ impl Plan<'_> {
             value.with_context(|| format!("{} has no {name}", case.id))
         };
         Ok(Plan {
-            of,
+            method: of,
             connections: at("connections")?,
             warm_up: at("warm_up")?,
             asked: at("connections_asked")?,
@@ -81,10 +81,10 @@ pub(super) fn measure(
     let far_address = round.dial.address;
     let used = ports_left(round, &plan, far_address)?;
     let clock = clock(bench, case, &plan, &near)?;
-    let is_one_clock = plan.of.ends != Ends::TwoHosts;
-    if plan.of.ends == Ends::OneThread {
+    let is_one_clock = plan.method.ends != Ends::TwoHosts;
+    if plan.method.ends == Ends::OneThread {
         let sources = &mut round.sources;
-        let mut ends = OneThread::new(plan.backlog, plan.of.closer, |to| {
+        let mut ends = OneThread::new(plan.backlog, plan.method.closer, |to| {
             Opener::new(clock, to, sources, LIMIT)
         })?;
         let gathered = gather(&mut ends, &plan)?;
@@ -102,10 +102,10 @@ pub(super) fn measure(
             // A far end that is silent for ever, as behind a cable that was cut, is waited for as
             // long.
             limited(&pace)?;
-            let (line, closer) = (&mut line, plan.of.closer);
+            let (line, closer) = (&mut line, plan.method.closer);
             let mut ends = TwoEnds { pace, dial, line, opener, closer, is_one_clock };
             let gathered = gather(&mut ends, &plan)?;
-            if plan.of.ends == Ends::SameCpu {
+            if plan.method.ends == Ends::SameCpu {
                 bench.declare(Declared::Switches(8 * gathered.events.count));
             }
             record(bench, case, &plan, gathered, used)?;
@@ -139,7 +139,7 @@ fn ports_left(round: &Round, plan: &Plan<'_>, far: SocketAddr) -> Result<Option<
 
 /// The clock of both ends: the counter where they can be compared at all.
 fn clock(bench: &mut Bench, case: &Case, plan: &Plan<'_>, near: &[usize]) -> Result<Clock> {
-    let far = placement::far_cpu(case).filter(|_| plan.of.ends != Ends::TwoHosts);
+    let far = placement::far_cpu(case).filter(|_| plan.method.ends != Ends::TwoHosts);
     let can_compare = match (far, near) {
         (Some(far), [near]) if far != *near => bench.offset(*near, far)?.allows(WINDOW_NS),
         _ => true,
@@ -342,7 +342,7 @@ fn record(
         ("accepted", &events.accepted),
     ];
     // Two hosts have two clocks.
-    let has = |metric| metric != "accepted" || plan.of.ends != Ends::TwoHosts;
+    let has = |metric| metric != "accepted" || plan.method.ends != Ends::TwoHosts;
     for (metric, values) in lists.into_iter().filter(|(metric, _)| has(*metric)) {
         bench.record(case, metric, values.clone())?;
     }
@@ -358,7 +358,7 @@ fn record(
     }
     samples.set_quantities([("warm_up_connections", warm_up as f64)]);
     bench.record(case, "accept_cpu", Values::batches(gathered.queue, gathered.cpus_ns))?;
-    let ends = if plan.of.ends == Ends::OneThread { 1 } else { 2 };
+    let ends = if plan.method.ends == Ends::OneThread { 1 } else { 2 };
     let of_ends = [("cpu_near", &events.client), ("cpu_far", &events.server)];
     for (metric, closes) in of_ends.into_iter().take(ends) {
         let count = closes.close_ns.len();

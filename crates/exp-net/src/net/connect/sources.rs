@@ -50,7 +50,7 @@ pub(super) struct Sources(Option<Rotation>);
 
 #[derive(Debug)]
 struct Rotation {
-    at: u32,
+    next: u32,
     from_one: u64,
     left: u64,
 }
@@ -63,7 +63,7 @@ impl Sources {
         let rotation = is_v4_loopback.then(|| {
             let from_one = (ports.usable() / SHARE).clamp(1, FROM_ONE_MAX);
             Rotation {
-                at: fastrand::Rng::with_seed(seed).u32(..ADDRESSES),
+                next: fastrand::Rng::with_seed(seed).u32(..ADDRESSES),
                 from_one,
                 left: from_one,
             }
@@ -83,22 +83,22 @@ impl Sources {
         };
         bind_address_only(socket.as_fd()).context("binding an address without a port")?;
         let bound = socket.bind(&SocketAddr::new(address.into(), 0).into());
-        bound.map_err(|error| told(error, &format!(" at {address}")))
+        bound.map_err(|error| explained(error, &format!(" at {address}")))
     }
 
     fn next(&mut self) -> Option<Ipv4Addr> {
         let rotation = self.0.as_mut()?;
         if rotation.left == 0 {
-            rotation.at = (rotation.at + 1) % ADDRESSES;
+            rotation.next = (rotation.next + 1) % ADDRESSES;
             rotation.left = rotation.from_one;
         }
         rotation.left -= 1;
-        Some(Ipv4Addr::from(FIRST + rotation.at))
+        Some(Ipv4Addr::from(FIRST + rotation.next))
     }
 }
 
 /// What a failed bind(2) or connect(2) means.
-pub(super) fn told(error: io::Error, place: &str) -> anyhow::Error {
+pub(super) fn explained(error: io::Error, place: &str) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::AddrNotAvailable => NoPort(place.to_owned()).into(),
         _ => error.into(),
@@ -165,7 +165,7 @@ fn address(text: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::{
-        ADDRESSES, FIRST, NoPort, Sources, count_in_use, is_no_port, most_in_round, told, void,
+        ADDRESSES, FIRST, NoPort, Sources, count_in_use, is_no_port, most_in_round, explained, void,
     };
     use bench::prelude::*;
     use host::ports::Ports;
@@ -191,7 +191,7 @@ mod tests {
         // The last address is followed by the first.
         let mut sources = Sources::new(far, &few(), 7);
         let rotation = sources.0.as_mut().expect("they rotate");
-        (rotation.at, rotation.left) = (ADDRESSES - 1, 0);
+        (rotation.next, rotation.left) = (ADDRESSES - 1, 0);
         assert_eq!(sources.next(), Some(Ipv4Addr::from(FIRST)));
         for far in ["192.0.2.1", "::1", "2001:db8::1"] {
             let far = far.parse().expect("an address");
@@ -227,13 +227,13 @@ mod tests {
 
     #[test]
     fn a_lack_of_ports_is_known_however_deep_it_lies() {
-        let error = told(io::ErrorKind::AddrNotAvailable.into(), " at 127.64.0.1");
+        let error = explained(io::ErrorKind::AddrNotAvailable.into(), " at 127.64.0.1");
         assert!(error.is::<NoPort>() && error.to_string().contains("ip_local_port_range"));
         assert!(is_no_port(&error.context("a case")));
         let deep: Result<(), io::Error> = Err(io::ErrorKind::AddrNotAvailable.into());
         assert!(is_no_port(&deep.context("a line").expect_err("failed")));
         assert!(void(NoPort(String::new()).into()).is::<NoPort>());
-        let other = told(io::ErrorKind::ConnectionRefused.into(), "");
+        let other = explained(io::ErrorKind::ConnectionRefused.into(), "");
         assert!(!is_no_port(&other));
     }
 }

@@ -71,7 +71,7 @@ pub struct Line {
 
 /// A message as it is sent: its length, itself, its code.
 pub(super) fn framed(codes: &Codes, from_near: bool, nth: u64, body: &[u8]) -> Vec<u8> {
-    let code = codes.of(from_near, nth, body).finalize().into_bytes();
+    let code = codes.code(from_near, nth, body).finalize().into_bytes();
     [&(body.len() as u32).to_le_bytes()[..], body, &code].concat()
 }
 
@@ -107,7 +107,7 @@ impl Line {
         let mut message = vec![0; length + CODE_BYTES];
         read_by(&mut self.stream, &mut message, until)?;
         let (body, code) = message.split_at(length);
-        let right = self.codes.of(!self.is_near, self.heard, body).verify_slice(code);
+        let right = self.codes.code(!self.is_near, self.heard, body).verify_slice(code);
         ensure!(right.is_ok(), CHANGED);
         self.heard += 1;
         match heard(body).context("the other end sent an invalid message")? {

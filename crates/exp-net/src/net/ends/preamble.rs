@@ -50,7 +50,7 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    pub(super) fn of(&self, from_near: bool, nth: u64, body: &[u8]) -> Blake2sMac<U16> {
+    pub(super) fn code(&self, from_near: bool, nth: u64, body: &[u8]) -> Blake2sMac<U16> {
         // No preamble begins so.
         let keyed = self.keyed.clone().chain_update(b"line").chain_update([from_near.into()]);
         let numbered = keyed.chain_update(self.number.to_le_bytes());
@@ -68,7 +68,7 @@ pub(super) struct Gate {
 
 impl Gate {
     /// Of the secret that an endpoint's token is, in hexadecimal.
-    pub(super) fn of(token: &str) -> Result<Gate> {
+    pub(super) fn from_token(token: &str) -> Result<Gate> {
         let digits = token.as_bytes().chunks(2).map(|two| {
             let text = std::str::from_utf8(two).ok()?;
             u8::from_str_radix(text, 16).ok()
@@ -158,7 +158,7 @@ pub(super) mod tests {
     pub(in super::super) const OTHER_TOKEN: &str = "ffeeddccbbaa99887766554433221100";
 
     pub(in super::super) fn gate(token: &str) -> Gate {
-        Gate::of(token).expect("a token")
+        Gate::from_token(token).expect("a token")
     }
 
     #[test]
@@ -221,7 +221,7 @@ pub(super) mod tests {
         for wrong in
             ["", "00", "zz112233445566778899aabbccddeeff", "é0112233445566778899aabbccddeef"]
         {
-            assert!(Gate::of(wrong).is_err(), "{wrong}");
+            assert!(Gate::from_token(wrong).is_err(), "{wrong}");
         }
     }
 }

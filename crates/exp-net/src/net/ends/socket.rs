@@ -126,7 +126,7 @@ impl Dial {
         let address = far.addrs.first().context("the far end reported no address")?;
         Ok(Dial {
             address: address.parse().context("parsing the far end's address")?,
-            gate: Gate::of(&far.token)?,
+            gate: Gate::from_token(&far.token)?,
             next: 0,
         })
     }

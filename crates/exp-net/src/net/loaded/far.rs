@@ -44,7 +44,7 @@ pub(super) enum Said {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Told {
+pub(super) enum FarAnswer {
     Ready,
     Counted(Counted),
 }
@@ -91,7 +91,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
             let _ = socket.shutdown(Shutdown::Both);
         });
         gate.open();
-        call.line.tell(&Told::Ready)?;
+        call.line.tell(&FarAnswer::Ready)?;
         call.line.heed(Said::Go)?;
         let turns = Turns::begin();
         during(down, up, traffic_cpu, |traffic| {
@@ -102,7 +102,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
             while count_up > 0 && window.is_empty(traffic) && Instant::now() < late {
                 thread::sleep(Duration::from_millis(1));
             }
-            call.line.tell(&Told::Counted(window.end(traffic, prober.softirq_cpu())))
+            call.line.tell(&FarAnswer::Counted(window.end(traffic, prober.softirq_cpu())))
         })?;
         if traffic_cpu.is_none() || cpu == traffic_cpu {
             far.planned_switches(turns.taken());

@@ -1,6 +1,6 @@
 //! The near end of a case: round trips first alone, then beside the traffic.
 
-use super::far::{Counted, Said, Told, Traffic, Window, during, streams};
+use super::far::{Counted, Said, FarAnswer, Traffic, Window, during, streams};
 use crate::net::Events;
 use crate::net::ends::{Dial, Limit, Line, PATIENCE, Socket, pattern};
 use crate::net::place::{Turns, near_cpus, only, placed};
@@ -42,7 +42,7 @@ struct Prober {
 
 pub(super) struct Party<'case> {
     case: &'case Case,
-    of: Beside,
+    beside: Beside,
     prober: Prober,
     line: Line,
     up: Vec<TcpStream>,
@@ -73,11 +73,11 @@ impl<'case> Party<'case> {
             (0..count).map(|_| dial.connect()).collect()
         };
         let (up, down) = (connect(up)?, connect(down)?);
-        line.heed(Told::Ready)?;
+        line.heed(FarAnswer::Ready)?;
         let timeout_ns = series.setting("timeout").unwrap_or(super::TIMEOUT_NS) as f64;
         let bytes = usize::try_from(of.message)?;
         let prober = Prober::new(socket, bench.order().clock(), bytes, timeout_ns)?;
-        Ok(Party { case, of, prober, line, up, down, cpus, traffic })
+        Ok(Party { case, beside: of, prober, line, up, down, cpus, traffic })
     }
 
     pub(super) fn measure(mut self, bench: &mut Bench, series: &Series) -> Result<()> {
@@ -95,7 +95,7 @@ impl<'case> Party<'case> {
             false => GROWTH_NS.max(GROWTH_TRIPS * idle_ns).min(GROWTH_NS_MAX),
         };
         let (line, cpus) = (&mut self.line, &self.cpus);
-        let comes_down = self.of.direction != Direction::Up;
+        let comes_down = self.beside.direction != Direction::Up;
         let found = during(self.up, self.down, self.traffic, |traffic| {
             prober.many(growth_ns, 1, LONGEST_NS)?;
             line.tell(&Said::Window)?;
@@ -109,7 +109,7 @@ impl<'case> Party<'case> {
             let near = window.end(traffic, prober.socket.softirq_cpu());
             let streams = of_streams(traffic)?;
             line.tell(&Said::Stop)?;
-            let Told::Counted(far) = line.hear(PATIENCE)? else {
+            let FarAnswer::Counted(far) = line.hear(PATIENCE)? else {
                 bail!("the far end sent no counts");
             };
             Ok((beside, near, far, streams))
@@ -134,7 +134,7 @@ impl<'case> Party<'case> {
             let note = "the queues were still not empty half a second after the traffic ended";
             samples.notes.push(note.to_owned());
         }
-        record(bench, case, self.of.direction, &near, &far)
+        record(bench, case, self.beside.direction, &near, &far)
     }
 }
 

@@ -57,7 +57,7 @@ fn case(far: &str, message: u64, arrivals: &str) -> Case {
     Case::new(fixtures::case(&text))
 }
 
-fn told(site: &Site, known: Option<&Known>, case: &Case, name: &str) -> Option<Prediction> {
+fn prediction(site: &Site, known: Option<&Known>, case: &Case, name: &str) -> Option<Prediction> {
     fixtures::predicted(&EXPERIMENT, site, known, case, name)
 }
 
@@ -115,7 +115,7 @@ fn sockets_are_compared_with_the_nearest_of_their_cases() {
 #[test]
 fn a_peers_echo_comes_from_its_own_figures_never_from_loopbacks() {
     let site = joined(GIGABIT, GIGABIT);
-    let of = |known: &Known| told(&site, Some(known), &case("peer", 56, "saturated"), "round_trip");
+    let of = |known: &Known| prediction(&site, Some(known), &case("peer", 56, "saturated"), "round_trip");
     let mut known = Known::default();
     assert!(of(&known).is_none(), "nothing is known");
     let (key, ns) = measured_rtt("loopback", "same_cpu", "udp", 56, 18_000.0);
@@ -131,7 +131,7 @@ fn a_peers_echo_comes_from_its_own_figures_never_from_loopbacks() {
 #[test]
 fn priors_tell_kinds_of_ways_apart() {
     let likely = |site: &Site, far: &str, message, name: &str| {
-        let prior = told(site, None, &case(far, message, "saturated"), name);
+        let prior = prediction(site, None, &case(far, message, "saturated"), name);
         prior.and_then(|prior| prior.range).expect("a prior").likely
     };
     let home = recorded("epyc-7763-2s");

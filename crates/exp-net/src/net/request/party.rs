@@ -51,7 +51,7 @@ impl Party {
         let cpus = near_cpus(bench, case)?;
         let mut line = dial.call(case, &())?;
         let sockets = dial.sockets(&mut line, of.protocol, usize::try_from(of.connections)?)?;
-        line.heed(Told::Ready)?;
+        line.heed(FarAnswer::Ready)?;
         let bytes = usize::try_from(of.message)?;
         let connection = |socket| Connection::new(socket, blank(bytes));
         let connections = sockets.into_iter().map(connection).collect::<Result<_>>()?;
@@ -68,7 +68,7 @@ impl Party {
         };
         let trips = self.near.closed_loop(0.0, least)?;
         let timeout = self.near.timeout;
-        let middle_ns = median(&Account::of(self.near.clock, &trips, timeout)?.service.ns);
+        let middle_ns = median(&Account::from_trips(self.near.clock, &trips, timeout)?.service.ns);
         let told_ns = series.setting("timeout").unwrap_or(0) as f64;
         let timeout_ns = told_ns.max(TIMEOUT_TRIPS * middle_ns.unwrap_or(0.0));
         self.near.timeout = self.near.clock.ticks(timeout_ns);
@@ -87,10 +87,10 @@ impl Party {
         bench: &Bench,
         series: &Series,
         case: &Case,
-        of: &Requests,
+        requests: &Requests,
         closed_rate: f64,
     ) -> Result<Round> {
-        let rate = match of.asked() {
+        let rate = match requests.asked() {
             Asked::Closed => bail!("{} has no schedule", case.id),
             Asked::Share(share) => share * closed_rate,
             Asked::Rate(rate) => rate,
@@ -99,7 +99,7 @@ impl Party {
         let mut seed = DefaultHasher::new();
         (bench.order().seed, case.id.to_string()).hash(&mut seed);
         let due_ns = due(
-            of.schedule.unwrap_or(Schedule::Fixed),
+            requests.schedule.unwrap_or(Schedule::Fixed),
             rate,
             window_ns as f64,
             longest_ns(window_ns) as f64,
@@ -119,16 +119,16 @@ impl Party {
         run: impl FnOnce(&mut Near) -> Result<Vec<Trip>>,
     ) -> Result<Round> {
         self.line.tell(&Said::Begin(stall))?;
-        self.line.heed(Told::Begun)?;
+        self.line.heed(FarAnswer::Begun)?;
         let usage = Usage::begin(&self.cpus);
         let trips = run(&mut self.near)?;
         let near = usage.end();
         self.line.tell(&Said::End)?;
-        let Told::Counted { served, used, softirq_cpu } = self.line.hear(PATIENCE)? else {
+        let FarAnswer::Counted { served, used, softirq_cpu } = self.line.hear(PATIENCE)? else {
             bail!("the far end sent no counts");
         };
         Ok(Round {
-            account: Account::of(self.near.clock, &trips, self.near.timeout)?,
+            account: Account::from_trips(self.near.clock, &trips, self.near.timeout)?,
             timeout_ns: self.near.clock.ns(self.near.timeout),
             near,
             far: used,
@@ -201,7 +201,7 @@ pub(super) enum Said {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Told {
+pub(super) enum FarAnswer {
     Ready,
     Begun,
     Counted {
@@ -245,7 +245,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         };
         all.push(Served { socket, inbox: vec![0; room], have: 0 });
     }
-    call.line.tell(&Told::Ready)?;
+    call.line.tell(&FarAnswer::Ready)?;
     run(&mut all, call, bytes, &cpus)
 }
 
@@ -278,13 +278,13 @@ fn run(all: &mut [Served], call: &mut Call, bytes: usize, cpus: &[usize]) -> Res
         match call.line.hear(PATIENCE)? {
             Said::Begin(stall) => {
                 count = Count { usage: Usage::begin(cpus), served: 0, stall };
-                call.line.tell(&Told::Begun)?;
+                call.line.tell(&FarAnswer::Begun)?;
             }
             Said::End => {
                 let used = std::mem::replace(&mut count.usage, Usage::begin(cpus)).end();
                 let served = count.served;
                 let first = sockets.first().map(AsFd::as_fd);
-                call.line.tell(&Told::Counted {
+                call.line.tell(&FarAnswer::Counted {
                     served,
                     used,
                     softirq_cpu: first.and_then(|fd| incoming_cpu(fd).unwrap_or(None)),

@@ -1,5 +1,5 @@
 use super::EXPERIMENT;
-use super::party::Told;
+use super::party::FarAnswer;
 use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
 use crate::net::ends::{Door, NO_PORTS, PATIENCE};
 use bench::experiment::fixtures::joined::joined;
@@ -118,7 +118,7 @@ fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
             for _ in 0..of.connections {
                 streams.push(door.admit(Instant::now() + PATIENCE)?.0);
             }
-            call.line.tell(&Told::Ready)?;
+            call.line.tell(&FarAnswer::Ready)?;
             after(&mut streams);
             while call.line.is_open() {
                 std::thread::sleep(Duration::from_millis(5));

@@ -1,6 +1,6 @@
 //! What a case is written down as: every exchange, what was lost where, both ends' CPU time.
 
-use super::echo::Told;
+use super::echo::FarCounts;
 use super::trip::Ran;
 use crate::net::place::{Used, listed};
 use crate::net::record_with_lost;
@@ -17,10 +17,10 @@ pub(super) fn write(
     of: &Exchange,
     ran: &[Ran],
     used: &Used,
-    told: Option<&Told>,
+    told_counts: Option<&FarCounts>,
 ) -> Result<()> {
     let sent = sum(ran, |ran| ran.sent);
-    let came = told.map_or(sent, |told| told.messages);
+    let came = told_counts.map_or(sent, |told| told.messages);
     ensure!(
         came == sent || of.protocol == Protocol::Udp,
         "{came} of {sent} messages arrived at the far end"
@@ -43,7 +43,7 @@ pub(super) fn write(
              longer than the time-out"
         ));
     }
-    describe(samples, ran, used, told);
+    describe(samples, ran, used, told_counts);
     if of.protocol == Protocol::Udp {
         // A late one counts as arrived.
         let back = sent - sum(ran, |ran| ran.unanswered);
@@ -57,7 +57,7 @@ pub(super) fn write(
     let each = |cpu_ns: u64, count: u64| vec![cpu_ns as f64 / count.max(1) as f64];
     let near = each(sum(ran, |ran| ran.cpu_ns), timed);
     bench.record(case, "cpu_near", Values::batches(timed, near))?;
-    if let Some(told) = told {
+    if let Some(told) = told_counts {
         let far = Values::blocks(each(told.cpu_ns, told.messages));
         bench.record(case, "cpu_far", far.apart())?;
     }
@@ -69,7 +69,7 @@ fn sum(ran: &[Ran], count: impl Fn(&Ran) -> u64) -> u64 {
 }
 
 /// What the kernel did at each end, where packets arrived, and where the far end was.
-fn describe(samples: &mut Samples, ran: &[Ran], used: &Used, told: Option<&Told>) {
+fn describe(samples: &mut Samples, ran: &[Ran], used: &Used, told: Option<&FarCounts>) {
     samples.set_quantities([
         ("messages", sum(ran, |ran| ran.sent) as f64),
         ("near_softirq_ns", used.softirq_ns as f64),

@@ -35,7 +35,7 @@ impl Ask {
 const WINDOW_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct FarCounts {
     /// Messages that came, all connections together.
     pub(super) messages: u64,
     /// CPU time of its threads from their first message to their last, in ns.
@@ -77,7 +77,7 @@ pub(super) fn serve(
     let line = &call.line;
     let places = place::places(&cpus, place::is_free(&call.case));
     let echoed = place::at_once(&sockets, places, Ok, |socket| echo(socket, of, line, times))?;
-    let mut told = Told { used: usage.end(), cpu: place::only(&pinned), ..Told::default() };
+    let mut told = FarCounts { used: usage.end(), cpu: place::only(&pinned), ..FarCounts::default() };
     for one in echoed {
         told.messages += one.messages;
         told.cpu_ns += one.cpu_ns;
@@ -145,7 +145,7 @@ fn echo(
     of: &Exchange,
     line: &Line,
     (look_after, until): (Duration, Instant),
-) -> Result<Told> {
+) -> Result<FarCounts> {
     let datagrams = of.protocol == Protocol::Udp;
     let message = usize::try_from(of.message)?;
     let mut buffer = vec![1; message.max(64)];
@@ -195,7 +195,7 @@ fn echo(
     drop(deadline);
     let cpu_ns = first_ns.map_or(0, |first| cpu_ns() - first);
     let softirq_cpus = incoming_cpu(socket.as_fd()).unwrap_or(None).into_iter().gather();
-    Ok(Told { messages, cpu_ns, softirq_cpus, ..Told::default() })
+    Ok(FarCounts { messages, cpu_ns, softirq_cpus, ..FarCounts::default() })
 }
 
 /// A connection both of whose ends this thread holds.

@@ -1,6 +1,6 @@
 //! Each exchange on a connection of its own: socket, connect, a message and its echo.
 
-use super::echo::{Ask, Told, listen_unix, unix_address};
+use super::echo::{Ask, FarCounts, listen_unix, unix_address};
 use super::trip::{Plan, Ran, is_same, limit_ns, stamp};
 use crate::net::ends::{
     Call, Dial, Door, Limit, Line, PATIENCE, PREAMBLE_BYTES, Purpose, is_again, pattern,
@@ -160,7 +160,7 @@ pub(super) fn serve(
     let accepted = accept_all(door, &listener, of, &call.line, until);
     // The door's own loop polls first and must never wait in accept.
     listener.set_nonblocking(true)?;
-    let told = Told { used: usage.end(), cpu: place::only(&cpus), ..accepted? };
+    let told = FarCounts { used: usage.end(), cpu: place::only(&cpus), ..accepted? };
     far.planned_switches(4 * told.messages);
     call.line.tell(&told)
 }
@@ -171,9 +171,9 @@ fn accept_all(
     of: &Exchange,
     line: &Line,
     until: Instant,
-) -> Result<Told> {
+) -> Result<FarCounts> {
     let mut message = vec![1; usize::try_from(of.message)?];
-    let mut told = Told::default();
+    let mut told = FarCounts::default();
     let mut first_ns = None;
     loop {
         let accepted = listener.accept();

@@ -1,4 +1,4 @@
-use super::echo::{Ask, Told};
+use super::echo::{Ask, FarCounts};
 use super::trip::{Plan, Trip};
 use super::{EXPERIMENT, Rtt, connect, fresh};
 use crate::net::ends::tests::{complete, hold, only_order, rehearse_both, shout};
@@ -162,7 +162,7 @@ fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
         let plan = Plan { window_ns: 1e6, pause_ns: None, clock: Clock::Monotonic };
         let ran = fresh::run(dial, name.as_deref(), &Exchange::decode(&cases[0])?, plan)?;
         line.tell(&"enough")?;
-        let told: Told = line.hear(PATIENCE)?;
+        let told: FarCounts = line.hear(PATIENCE)?;
         ensure!(told.messages == ran.sent, "{} of {}", told.messages, ran.sent);
         Ok(())
     });

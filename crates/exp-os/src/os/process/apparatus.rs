@@ -196,7 +196,7 @@ impl Programs {
             }
             Call::Sh if self.shell.is_none() => {
                 ensure!(Path::new("/bin/sh").exists(), "there is no /bin/sh on this machine");
-                self.shell = Some(Program::at(SHELL, &[c"sh", c"-c", c"exit 42"]));
+                self.shell = Some(Program::at_path(SHELL, &[c"sh", c"-c", c"exit 42"]));
             }
             _ => {}
         }

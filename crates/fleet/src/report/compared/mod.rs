@@ -143,8 +143,8 @@ fn value(one: &Compared, value: f64) -> Cell {
 
 /// A change, and its interval as factors of the same direction.
 fn change(one: &Compared, ratio: f64, ends: Option<(f64, f64)>) -> [Cell; 2] {
-    let direction = Direction::of(one.better, ratio > 1.0);
-    [Cell::toned(word(one, ratio), tone(direction)), Cell::of(ends.map(interval))]
+    let direction = Direction::from_growth(one.better, ratio > 1.0);
+    [Cell::toned(word(one, ratio), tone(direction)), Cell::optional(ends.map(interval))]
 }
 
 fn interval(ends: (f64, f64)) -> String {
@@ -195,7 +195,7 @@ fn others(one: &Compared) -> Cell {
         (Some(_), Some((low, high))) if low <= 1.0 && high >= 1.0 => {
             Cell::toned("no change", Tone::Muted)
         }
-        (ratio, _) => Cell::of(ratio.map(|ratio| word(one, ratio))),
+        (ratio, _) => Cell::optional(ratio.map(|ratio| word(one, ratio))),
     }
 }
 
@@ -236,11 +236,11 @@ fn beside(comparison: &Comparison) -> String {
 fn around(comparison: &Comparison) -> Option<Section> {
     let row = |one: &Difference| {
         let nodes = one.nodes.map(|count| count.to_string());
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(&one.name),
             Cell::plain(&one.base),
             Cell::plain(&one.new),
-            Cell::of(nodes),
+            Cell::optional(nodes),
         ])
     };
     let rows = comparison.around.iter().take(ROWS).map(row);
@@ -258,14 +258,14 @@ fn figures(comparison: &Comparison, titles: &Titles) -> Section {
             (None, Some(_)) => Cell::toned("no change", Tone::Muted),
             (_, None) => Cell::toned("not tested", Tone::Muted),
         };
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(name(one, titles)),
             Cell::plain(&one.stratum),
             Cell::plain(one.nodes.len().to_string()),
-            Cell::of(one.ratio.map(|ratio| format!("{ratio:.4}"))),
-            Cell::of(one.ci.map(|(low, high)| format!("{low:.4}–{high:.4}"))),
-            Cell::of(one.p.map(super::accused::chance)),
-            Cell::of(one.least_seen.map(percent)),
+            Cell::optional(one.ratio.map(|ratio| format!("{ratio:.4}"))),
+            Cell::optional(one.ci.map(|(low, high)| format!("{low:.4}–{high:.4}"))),
+            Cell::optional(one.p.map(super::accused::chance)),
+            Cell::optional(one.least_seen.map(percent)),
             change,
         ])
     };

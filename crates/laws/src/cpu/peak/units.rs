@@ -2,7 +2,7 @@
 //! tables' cycles per instruction ([`super::super::published`]).
 
 use super::{Arithmetic, Element, Op, Width};
-use crate::cpu::published::{Measure, own};
+use crate::cpu::published::{Measure, design_range};
 use crate::{inverse, range};
 use host::Core;
 use record::event::Range;
@@ -39,8 +39,8 @@ struct Mix {
 }
 
 impl Mix {
-    fn of(core: Core, is_floating: bool) -> Option<Mix> {
-        let row = |name, measure| Some(own(core, name, measure)?.low);
+    fn for_core(core: Core, is_floating: bool) -> Option<Mix> {
+        let row = |name, measure| Some(design_range(core, name, measure)?.low);
         let rate = |name| Some(1.0 / row(name, Measure::Throughput)?);
         let (add, mul) = if is_floating { ("add_f64", "mul_f64") } else { ("add_i64", "mul_i64") };
         let (adds, muls) = (rate(add)?, rate(mul)?);
@@ -74,10 +74,10 @@ fn row(Arithmetic { op, element, width }: Arithmetic, lanes: f64) -> String {
 /// Instructions per cycle of one core, and whether no core of the design does more.
 pub(super) fn starts(core: Core, arithmetic: Arithmetic) -> Option<(Range, bool)> {
     if arithmetic.op == Op::Mix {
-        return Some((Mix::of(core, arithmetic.is_floating())?.starts(), false));
+        return Some((Mix::for_core(core, arithmetic.is_floating())?.starts(), false));
     }
     let name = row(arithmetic, arithmetic.lanes());
-    let Range { low, high, .. } = inverse(1.0, own(core, &name, Measure::Throughput)?);
+    let Range { low, high, .. } = inverse(1.0, design_range(core, &name, Measure::Throughput)?);
     // Some products have one unit at 64 bytes; published are those with two.
     let is_one = arithmetic.width == Width::Avx512 && !arithmetic.is_light();
     let range = match core {

@@ -114,7 +114,7 @@ pub struct Request<'case> {
 
 impl<'case> Request<'case> {
     /// What a case asks for.
-    pub fn of(work: &'case Work, case: &'case Case) -> Self {
+    pub fn from_case(work: &'case Work, case: &'case Case) -> Self {
         const USUAL: u64 = 256 << 20;
         let told = |name: &str| case.at.get(name).and_then(Value::text);
         Request {

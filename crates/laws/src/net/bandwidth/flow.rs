@@ -69,7 +69,7 @@ impl Transfer {
 
 impl Streams {
     /// How many they are at a site.
-    pub fn at(self, site: &Site) -> u64 {
+    pub fn count_at(self, site: &Site) -> u64 {
         let near = site.cpus.len();
         let far = site.peer.as_ref().map_or(near, |peer| peer.cpus.len());
         match self {
@@ -83,7 +83,7 @@ impl Streams {
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// The case.
-    pub of: Bytes,
+    pub bytes: Bytes,
     /// Streams.
     pub streams: u64,
     /// Time from one datagram to the next; 0: as fast as it goes.
@@ -92,19 +92,19 @@ pub struct Flow {
 
 impl Flow {
     pub(super) fn transport(&self) -> Transport {
-        self.of.protocol.transport()
+        self.bytes.protocol.transport()
     }
 
     pub(super) fn is_udp(&self) -> bool {
-        self.of.protocol == Protocol::Udp
+        self.bytes.protocol == Protocol::Udp
     }
 
     pub(super) fn is_same_cpu(&self) -> bool {
-        self.of.ends == Ends::SameCpu
+        self.bytes.ends == Ends::SameCpu
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.of.direction == Direction::Up
+        self.bytes.direction == Direction::Up
     }
 
     pub(super) fn waking(&self, is_here: bool) -> Waking {

@@ -8,23 +8,31 @@ use record::event::Range;
 
 /// What limits a sender, as a share; or a share that is lost.
 pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Law> {
-    let way = Way::of(site);
+    let way = Way::for_site(site);
     let is_here = way.kind() == Kind::Loopback;
     let law = match metric {
-        "busy" if flow.of.message < 4096 => {
-            of(0.1, 0.95, 1.3, "a queue of small messages may run empty")
+        "busy" if flow.bytes.message < 4096 => {
+            law_from_ends(0.1, 0.95, 1.3, "a queue of small messages may run empty")
         }
-        "busy" if is_here && flow.streams > 1 => of(0.2, 0.7, 1.3, "streams share a CPU in turns"),
-        "busy" => of(0.6, 1.0, 1.3, "the sender always has data; the kernel counts in ticks"),
+        "busy" if is_here && flow.streams > 1 => {
+            law_from_ends(0.2, 0.7, 1.3, "streams share a CPU in turns")
+        }
+        "busy" => {
+            law_from_ends(0.6, 1.0, 1.3, "the sender always has data; the kernel counts in ticks")
+        }
         "receive_window_limited" => limited(site, &way, flow, true),
         "send_buffer_limited" => limited(site, &way, flow, false),
-        "retransmitted" if is_here => of(0.0, 1e-4, 0.01, "TCP may retransmit a loss probe"),
-        "retransmitted" if is_doubtful(&way) => {
-            of(0.0, 0.002, 0.3, "a path that may lose segments")
+        "retransmitted" if is_here => {
+            law_from_ends(0.0, 1e-4, 0.01, "TCP may retransmit a loss probe")
         }
-        "retransmitted" => of(0.0, 1e-4, 0.1, "queues overflow until the congestion window fits"),
+        "retransmitted" if is_doubtful(&way) => {
+            law_from_ends(0.0, 0.002, 0.3, "a path that may lose segments")
+        }
+        "retransmitted" => {
+            law_from_ends(0.0, 1e-4, 0.1, "queues overflow until the congestion window fits")
+        }
         "loss" | "loss_sender" | "loss_path" | "loss_receiver" => {
-            let lost = Lost::of(site, &way, flow);
+            let lost = Lost::for_flow(site, &way, flow);
             let share = match metric {
                 "loss_sender" => lost.sender,
                 "loss_path" => lost.path,
@@ -38,7 +46,7 @@ pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Law> {
     Some(law.and(way.name()))
 }
 
-fn of(low: f64, likely: f64, high: f64, why: &str) -> Law {
+fn law_from_ends(low: f64, likely: f64, high: f64, why: &str) -> Law {
     Law::software(range(low, likely, high), why)
 }
 
@@ -50,28 +58,35 @@ fn is_doubtful(way: &Way<'_>) -> bool {
 fn limited(site: &Site, way: &Way<'_>, flow: &Flow, by_receiver: bool) -> Law {
     if way.kind() == Kind::Loopback {
         return match by_receiver {
-            true => of(0.0, 0.1, 1.0, "a slow receiver, or a buffer that has not grown, limits"),
-            false => of(0.0, 0.0, 0.35, "segments are acknowledged within the sending call"),
+            true => law_from_ends(
+                0.0,
+                0.1,
+                1.0,
+                "a slow receiver, or a buffer that has not grown, limits",
+            ),
+            false => {
+                law_from_ends(0.0, 0.0, 0.35, "segments are acknowledged within the sending call")
+            }
         };
     }
     let link = carried(way, flow).range;
     let Some(window) = window::rate(site, way, flow) else {
-        return of(0.0, 0.02, 1.0, "the buffers' sizes are unknown");
+        return law_from_ends(0.0, 0.02, 1.0, "the buffers' sizes are unknown");
     };
     if window.range.high < link.low {
-        return of(0.0, 0.5, 1.0, "the smaller socket buffer limits");
+        return law_from_ends(0.0, 0.5, 1.0, "the smaller socket buffer limits");
     }
     let is_slow = by_receiver && taken(site, flow).low < 2.0 * link.high;
     if window.range.low > 2.0 * link.high && !is_slow {
-        return of(0.0, 0.0, 0.25, "the socket buffers exceed what the path carries");
+        return law_from_ends(0.0, 0.0, 0.25, "the socket buffers exceed what the path carries");
     }
-    of(0.0, 0.02, 1.0, "the socket buffers or a slow receiver may limit")
+    law_from_ends(0.0, 0.02, 1.0, "the socket buffers or a slow receiver may limit")
 }
 
 /// Bytes a second that the receiving ends take.
 fn taken(site: &Site, flow: &Flow) -> Range {
     let work = work(Facts::prior(site), flow);
-    let all = inverse(1e9 * flow.of.message as f64 * flow.streams as f64, work.receiver.range);
+    let all = inverse(1e9 * flow.bytes.message as f64 * flow.streams as f64, work.receiver.range);
     match site.peer {
         // Another processor, and its driver beside.
         Some(_) => range(0.25 * all.low, 0.6 * all.likely, 2.0 * all.high),
@@ -88,8 +103,8 @@ struct Lost {
 }
 
 impl Lost {
-    fn of(site: &Site, way: &Way<'_>, flow: &Flow) -> Lost {
-        let bytes = 1e9 * flow.of.message as f64 * flow.streams as f64;
+    fn for_flow(site: &Site, way: &Way<'_>, flow: &Flow) -> Lost {
+        let bytes = 1e9 * flow.bytes.message as f64 * flow.streams as f64;
         let tried = inverse(bytes, work(Facts::prior(site), flow).sender.range);
         let mut tried = range(0.5 * tried.low, tried.likely, 1.5 * tried.high);
         let paced = flow.interval_ns > 0;

@@ -18,7 +18,7 @@ const TCP: Bytes = Bytes {
 };
 
 fn flow(of: Bytes) -> Flow {
-    Flow { of, streams: 1, interval_ns: 0 }
+    Flow { bytes: of, streams: 1, interval_ns: 0 }
 }
 
 fn prior(site: &Site, of: Bytes) -> Range {

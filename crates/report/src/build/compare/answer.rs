@@ -122,7 +122,7 @@ fn table(comparison: &Comparison, effects: &[Effect]) -> Table {
                 Cell::plain(&effect.greatest().base.experiment),
                 Cell::plain(what(comparison, effect)),
                 Cell::toned(change(effect), super::tables::tone(effect.greatest())),
-                Cell::of(interval),
+                Cell::optional(interval),
                 Cell::plain(effect.figures.len().to_string()),
             ],
             is_spare: at >= EFFECTS_SHOWN,
@@ -140,7 +140,7 @@ fn what(comparison: &Comparison, effect: &Effect) -> String {
     };
     let all = comparison.base.figures.iter();
     let own: Vec<&Figure> = all.filter(|figure| figure.experiment == greatest.experiment).collect();
-    let names = Names::of(planned, &own);
+    let names = Names::from_plan(planned, &own);
     let bases = effect.figures.iter().map(|one| one.base);
     let metrics = distinct(bases.clone().map(|figure| words(figure.metric_name())));
     let cases = distinct(bases.map(|figure| &figure.case)).len();

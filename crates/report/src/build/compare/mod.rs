@@ -34,10 +34,11 @@ pub fn build(comparison: &Comparison, whole: bool) -> Document {
     let titled = || {
         let is_single = abouts.len() == 1;
         comparison.against.iter().zip('B'..).map(move |(against, letter)| match is_single {
-            true => (against, Title { letter, suffix: String::new(), of: String::new() }),
-            false => {
-                (against, Title { letter, suffix: format!("-{letter}"), of: format!(", {letter}") })
-            }
+            true => (against, Title { letter, suffix: String::new(), about: String::new() }),
+            false => (
+                against,
+                Title { letter, suffix: format!("-{letter}"), about: format!(", {letter}") },
+            ),
         })
     };
     let answers = titled().map(|(against, title)| answer::section(comparison, against, &title));
@@ -65,12 +66,12 @@ pub fn build(comparison: &Comparison, whole: bool) -> Document {
 struct Title {
     letter: char,
     suffix: String,
-    of: String,
+    about: String,
 }
 
 impl Title {
     fn section(&self, id: &str, heading: &str, blocks: Vec<(Audience, Block)>) -> Section {
-        Section::new(format!("{id}{}", self.suffix), format!("{heading}{}", self.of), blocks)
+        Section::new(format!("{id}{}", self.suffix), format!("{heading}{}", self.about), blocks)
     }
 }
 
@@ -113,7 +114,7 @@ fn runs(base: &About, others: &[About]) -> Section {
         let started = about.started.replace('T', " ");
         let unfinished =
             about.unfinished.map_or(Cell::plain(""), |why| Cell::toned(why, Tone::Warn));
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(role),
             Cell::plain(&about.run),
             Cell::plain(started.trim_end_matches('Z')),

@@ -64,7 +64,7 @@ fn beside(findings: &[&Compared]) -> Vec<(Severity, String)> {
 /// Differences whose interval excludes zero; nothing where there are none.
 pub(super) fn differences(apart: &[&Compared]) -> Option<Table> {
     let row = |one: &&Compared| {
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(label(one.base)),
             value(one.base),
             value(one.new),
@@ -111,7 +111,7 @@ pub(super) fn not_compared(groups: &[(String, Vec<&Figure>)]) -> Table {
         if counts.len() > NAMED {
             named.push(format!("{} more experiments", counts.len() - NAMED));
         }
-        Row::of(vec![
+        Row::always_shown(vec![
             Cell::plain(figures.len().to_string()),
             Cell::plain(why),
             Cell::plain(named.join(", ")),
@@ -161,8 +161,9 @@ pub(super) fn side_by_side(
                 vec![Cell::plain(short.trim_start_matches([':', ' ']).replace(',', ", "))];
             if !printed.is_empty() {
                 let printed = printed.get(&label);
-                cells
-                    .extend([table, text_of].map(|text| Cell::of(printed.and_then(|of| text(of)))));
+                cells.extend(
+                    [table, text_of].map(|text| Cell::optional(printed.and_then(|of| text(of)))),
+                );
             }
             cells.push(value(figure));
             for of in &partners {
@@ -172,7 +173,7 @@ pub(super) fn side_by_side(
                 };
                 cells.extend(shown.into_iter().take(if printed.is_empty() { 3 } else { 2 }));
             }
-            Row::of(cells)
+            Row::always_shown(cells)
         })
         .collect();
     (!rows.is_empty()).then(|| Table { caption: "All common figures".to_owned(), columns, rows })
@@ -192,10 +193,13 @@ fn printed<'a>(comparison: &Comparison<'a>, experiment: &str) -> BTreeMap<String
 /// Published figures and the nearest ones, a row each.
 pub(super) fn nearest(figures: &[&Near], caption: &str) -> Table {
     let rows = figures.iter().map(|one| {
-        let [published, own] = [one.published, one.own].map(|figure| Cell::plain(label(figure)));
-        let printed = Cell::of(text_of(one.published));
-        let table = Cell::of(table(one.published));
-        Row::of(vec![table, published, printed, value(one.published), own, value(one.own)])
+        let [published, nearest] =
+            [one.published, one.figure].map(|figure| Cell::plain(label(figure)));
+        let printed = Cell::optional(text_of(one.published));
+        let table = Cell::optional(table(one.published));
+        let values = [one.published, one.figure].map(value);
+        let [printed_value, value] = values;
+        Row::always_shown(vec![table, published, printed, printed_value, nearest, value])
     });
     let headings =
         ["table", "figure of the report", "#printed", "#value", "nearest figure", "#value"];
@@ -208,7 +212,7 @@ fn label(figure: &Figure) -> String {
 }
 
 fn value(figure: &Figure) -> Cell {
-    Cell::of(values::of_figure(figure).map(|shown| shown.value))
+    Cell::optional(values::of_figure(figure).map(|shown| shown.value))
 }
 
 /// `1.24× slower`, `3.1× more`.
@@ -268,7 +272,7 @@ fn band(one: &Compared) -> Cell {
 }
 
 fn p(one: &Compared) -> Cell {
-    Cell::of(one.p.map(|p| match p {
+    Cell::optional(one.p.map(|p| match p {
         p if p < 1e-4 => format!("{p:.0e}"),
         p => format!("{p:.4}"),
     }))

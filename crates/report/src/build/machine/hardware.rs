@@ -102,7 +102,7 @@ pub(super) fn dimms(facts: &Facts) -> Option<Table> {
             },
             name => or_dash(text(&dimm[name])),
         });
-        Row::of(cells.map(Cell::plain).collect())
+        Row::always_shown(cells.map(Cell::plain).collect())
     });
     let heading = |name: &String| match name.as_str() {
         "configured_mts" => "configured (MT/s)".to_owned(),
@@ -135,7 +135,7 @@ pub(super) fn disks(facts: &Facts) -> Option<Table> {
             text(&disk["driver"]),
             text(&disk["scheduler"]),
         ];
-        Row::of(cells.map(|cell| Cell::plain(or_dash(cell))).into())
+        Row::always_shown(cells.map(|cell| Cell::plain(or_dash(cell))).into())
     });
     Some(Table::new(
         "Disks",
@@ -159,7 +159,7 @@ pub(super) fn cards(facts: &Facts) -> Option<Table> {
             of_link(&card["pcie"]).or_else(|| text(&card["bus"])),
             text(&card["operstate"]),
         ];
-        Row::of(cells.map(|cell| Cell::plain(or_dash(cell))).into())
+        Row::always_shown(cells.map(|cell| Cell::plain(or_dash(cell))).into())
     });
     Some(Table::new(
         "Network cards",

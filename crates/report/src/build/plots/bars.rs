@@ -28,7 +28,7 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
         let keys: Vec<(&CaseId, usize)> = categories.iter().map(|case| (case, 0)).collect();
         let labels = names(alone.as_slice(), &keys, metric);
         let of_run = |(at, one): (usize, &Shown<'_>)| {
-            let own = spots.iter().filter(|spot| spot.of == at);
+            let own = spots.iter().filter(|spot| spot.run_index == at);
             let point = |spot: &Spot<'_>| {
                 let case = bare(spot);
                 let at = categories.iter().position(|category| *category == case)?;
@@ -53,7 +53,7 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
         let is_log = low > 0.0 && high > APART * low;
         let bars = shown.iter().enumerate().filter_map(of_run);
         // The first run's: that is what the others are held against.
-        let ranges = spots.iter().filter(|spot| spot.of == 0).filter_map(|spot| {
+        let ranges = spots.iter().filter(|spot| spot.run_index == 0).filter_map(|spot| {
             let case = bare(spot);
             let at = categories.iter().position(|category| *category == case)?;
             predicted(spot.figure, at as f64)

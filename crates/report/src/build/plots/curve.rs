@@ -24,17 +24,17 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
         let mut points = Vec::new();
         let mut units = None;
         for spot in spots {
-            let same = across
-                .iter()
-                .find(|other| other.of == spot.of && other.figure.case == spot.figure.case);
+            let same = across.iter().find(|other| {
+                other.run_index == spot.run_index && other.figure.case == spot.figure.case
+            });
             let (Some(over), Some(step)) = (same, spot.figure.case.get(along)) else {
                 continue;
             };
             units = Some((over.metric.unit, spot.metric.unit));
             let own = spot.figure.case.0.iter();
             let rest = own.filter(|(name, _)| name != along && of.get(name).is_none());
-            let line = (CaseId(rest.cloned().collect()), spot.of);
-            let range = predicted(spot.figure, over.value).filter(|_| spot.of == 0);
+            let line = (CaseId(rest.cloned().collect()), spot.run_index);
+            let range = predicted(spot.figure, over.value).filter(|_| spot.run_index == 0);
             points.push((line, (step.int(), (point(&spot, over, along, step), range))));
         }
         let lines: Vec<Line> = gathered(points);

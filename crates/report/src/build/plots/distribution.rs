@@ -84,7 +84,7 @@ fn predicted(own: &[(&Figure, &Stats)]) -> Option<Series> {
     let ranges = own.iter().filter_map(|(figure, _)| figure.shown_range());
     let ends = ranges.map(|range| (range.low, range.high));
     let ends = ends.reduce(|(low, high), (a, b)| (f64::min(low, a), f64::max(high, b)))?;
-    let point = Point { ends: Some(ends), ..Point::at(MEDIAN, ends.0) };
+    let point = Point { ends: Some(ends), ..Point::plain(MEDIAN, ends.0) };
     Some(Series::new("predicted median", Shape::Ranges, vec![point]))
 }
 
@@ -94,7 +94,7 @@ fn points(figure: &Figure, stats: &Stats) -> Vec<Point> {
     let max = (!stats.at_least.contains(&"max")).then_some((stats.max, place_of_max));
     let point = |(value, at): (f64, u8)| Point {
         hover: format!("{} {}", NAMES[usize::from(at)], values::plain(value, figure.unit())),
-        ..Point::at(f64::from(at), value)
+        ..Point::plain(f64::from(at), value)
     };
     ladder.chain(max).map(point).collect()
 }
@@ -118,11 +118,11 @@ mod tests {
         let one = all.iter().find(|one| one.experiment == planned.id && one.stats.is_some());
         let mut one = one.expect("was measured").clone();
         let stats = one.stats.as_mut().expect("was measured");
-        (stats.of, stats.samples, stats.max) = ("event".to_owned(), 500, 900.0);
+        (stats.sample_kind, stats.samples, stats.max) = ("event".to_owned(), 500, 900.0);
         stats.ladder = vec![1.0, 2.0, 3.0, 4.0, 5.0, 60.0];
         let drawn = |cases: &[Figure]| {
             let cases: Vec<&Figure> = cases.iter().collect();
-            distribution(planned, &Names::of(planned, &cases), &cases)
+            distribution(planned, &Names::from_plan(planned, &cases), &cases)
         };
         let of_case = |at: u64| Figure { case: CaseId::new().with("size", at), ..one.clone() };
         let cases: Vec<Figure> = (0..12).map(of_case).collect();
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!((last.x, last.y), (7.0, 900.0));
         assert_eq!(lines[0].points.len(), 7, "too few samples for the last percentile");
         assert_eq!(NAMES.len(), LADDER.len() + 1);
-        one.stats.as_mut().expect("was measured").of = "batch(4)".to_owned();
+        one.stats.as_mut().expect("was measured").sample_kind = "batch(4)".to_owned();
         assert!(drawn(&[one]).is_empty());
     }
 }

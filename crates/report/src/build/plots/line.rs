@@ -1,6 +1,6 @@
 //! A metric over a parameter, a line per rest of the case.
 
-use super::{Shown, Spot, axis, hover, names, pictures, spots, title, told, unit_of};
+use super::{Shown, Spot, axis, hover, names, pictures, shared_values, spots, title, unit_of};
 use crate::document::{Axis, Marker, Plot, Point, Series, Shape};
 use crate::values;
 use analysis::facts::stated_levels;
@@ -22,7 +22,7 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
     let View::Line { over, metric, log_x, log_y, beside, marks, at, cases } = view else {
         return Vec::new();
     };
-    let picture = Picture { shown, over, at: at.as_ref(), log: (*log_x, *log_y), marks };
+    let picture = Picture { shown, over, placed: at.as_ref(), log: (*log_x, *log_y), marks };
     let metrics = std::iter::once(metric).chain(beside);
     metrics
         .flat_map(|metric| pictures(spots(shown, metric, cases), &cases.each))
@@ -34,7 +34,7 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
 struct Picture<'view, 'run> {
     shown: &'view [Shown<'run>],
     over: &'view str,
-    at: Option<&'view Placed>,
+    placed: Option<&'view Placed>,
     log: (bool, bool),
     marks: &'view [String],
 }
@@ -44,7 +44,7 @@ struct Line<'run> {
     /// What legends call it.
     name: String,
     case: CaseId,
-    of: usize,
+    run_index: usize,
     spots: Vec<(f64, Spot<'run>)>,
 }
 
@@ -59,7 +59,8 @@ impl Picture<'_, '_> {
         }
         let mut lines = self.lines(&spots, &places, of);
         // Named beside those that are left out, so that a line that stays says which it is.
-        let keys: Vec<(&CaseId, usize)> = lines.iter().map(|line| (&line.case, line.of)).collect();
+        let keys: Vec<(&CaseId, usize)> =
+            lines.iter().map(|line| (&line.case, line.run_index)).collect();
         let names = names(self.shown, &keys, &metric.name);
         for (line, name) in lines.iter_mut().zip(names) {
             line.name = name;
@@ -69,7 +70,7 @@ impl Picture<'_, '_> {
             true => Shape::Line,
             false => Shape::Dots,
         };
-        let is_drawn = |line: &&Line<'_>| line.of == 0 && line.spots.len() > 1;
+        let is_drawn = |line: &&Line<'_>| line.run_index == 0 && line.spots.len() > 1;
         let drawn = lines.iter().filter(is_drawn).count();
         let mut series = Vec::new();
         for line in &lines {
@@ -77,7 +78,7 @@ impl Picture<'_, '_> {
             let band: Vec<Point> =
                 line.spots.iter().filter_map(|(x, spot)| predicted(spot.figure, *x)).collect();
             // Of several runs the first one's: that is what the others are held against.
-            if drawn <= BANDS && line.of == 0 {
+            if drawn <= BANDS && line.run_index == 0 {
                 series.extend(expected(&name, band));
             }
             let points = line.spots.iter().map(|spot| self.point(spot)).collect();
@@ -87,7 +88,7 @@ impl Picture<'_, '_> {
             series.splice(0..0, around_all(&lines));
         }
         let what = format!("{} over {}", metric.name, x.label).replace('_', " ");
-        let mut title = title(self.shown, &what, &told(of, cases, &spots));
+        let mut title = title(self.shown, &what, &shared_values(of, cases, &spots));
         if left_out > 0 {
             title.push_str(&format!(" ({left_out} more with one value each are in the table)"));
         }
@@ -107,7 +108,7 @@ impl Picture<'_, '_> {
         let all_at = |placed: &Placed| -> Option<Vec<f64>> {
             spots.iter().map(|spot| self.resolved(placed, spot)).collect()
         };
-        let (label, unit, numbers) = match self.at.and_then(|at| Some((at, all_at(at)?))) {
+        let (label, unit, numbers) = match self.placed.and_then(|at| Some((at, all_at(at)?))) {
             Some((placed, at)) => (placed.name.as_str(), Some(placed.unit), Some(at)),
             None => (self.over, unit_of(self.shown, self.over), spots.iter().map(own).collect()),
         };
@@ -133,7 +134,7 @@ impl Picture<'_, '_> {
     /// What a case's symbols resolved to, else what a metric of the case says.
     fn resolved(&self, placed: &Placed, spot: &Spot<'_>) -> Option<f64> {
         let of_metric = || {
-            let mut figures = self.shown.get(spot.of)?.figures.iter();
+            let mut figures = self.shown.get(spot.run_index)?.figures.iter();
             let same = figures.find(|figure| {
                 figure.case == spot.figure.case && figure.metric_name() == placed.name
             });
@@ -149,23 +150,25 @@ impl Picture<'_, '_> {
         let placed = spots.iter().zip(places).map(|(spot, x)| {
             let own = spot.figure.case.0.iter();
             let rest = own.filter(|(name, _)| name != self.over && of.get(name).is_none());
-            ((CaseId(rest.cloned().collect()), spot.of), (*x, *spot))
+            ((CaseId(rest.cloned().collect()), spot.run_index), (*x, *spot))
         });
         let lines: Vec<Line<'run>> = gathered(placed)
             .into_iter()
-            .map(|((case, of), spots)| Line { name: String::new(), case, of, spots })
+            .map(|((case, of), spots)| Line { name: String::new(), case, run_index: of, spots })
             .collect();
         let (short, mut lines): (Vec<Line>, Vec<Line>) = {
             let keys: Vec<(CaseId, usize)> =
-                lines.iter().map(|line| (line.case.clone(), line.of)).collect();
+                lines.iter().map(|line| (line.case.clone(), line.run_index)).collect();
             let belongs = |line: &Line<'_>| {
-                keys.iter().any(|(case, of)| *of == line.of && is_part(&line.case, case))
+                keys.iter().any(|(case, of)| *of == line.run_index && is_part(&line.case, case))
             };
             lines.into_iter().partition(belongs)
         };
         for part in short {
             let whole = lines.iter_mut();
-            for line in whole.filter(|line| line.of == part.of && is_part(&part.case, &line.case)) {
+            for line in whole
+                .filter(|line| line.run_index == part.run_index && is_part(&part.case, &line.case))
+            {
                 for (x, spot) in &part.spots {
                     if line.spots.iter().all(|(have, _)| have != x) {
                         line.spots.push((*x, *spot));
@@ -177,7 +180,9 @@ impl Picture<'_, '_> {
         for line in &mut lines {
             line.spots.order_by(|(a, _), (b, _)| a.total_cmp(b));
         }
-        lines.order_by_key(|line| (order.iter().position(|case| *case == line.case), line.of));
+        lines.order_by_key(|line| {
+            (order.iter().position(|case| *case == line.case), line.run_index)
+        });
         lines
     }
 
@@ -185,7 +190,7 @@ impl Picture<'_, '_> {
         let unit = unit_of(self.shown, self.over);
         let own = spot.figure.case.get(self.over);
         let mut at = own.map_or_else(String::new, |value| values::parameter(value, unit));
-        if let Some(placed) = self.at
+        if let Some(placed) = self.placed
             && let Some(resolved) = self.resolved(placed, spot)
         {
             let text = render(resolved, placed.unit);
@@ -219,7 +224,7 @@ impl Picture<'_, '_> {
                 None => derived.metric.replace('_', " "),
             };
             Marker {
-                at: derived.value,
+                x: derived.value,
                 label: format!("{name} {}", render(derived.value, Unit::B)),
                 is_measured: true,
             }
@@ -228,7 +233,7 @@ impl Picture<'_, '_> {
         if planned.id.starts_with("memory.") {
             let stated = stated_levels(first.run).into_iter();
             markers.extend(stated.map(|(name, size)| Marker {
-                at: size,
+                x: size,
                 label: format!("{name} {}", render(size, Unit::B)),
                 is_measured: false,
             }));
@@ -274,7 +279,7 @@ fn number(value: &Value) -> Option<f64> {
 
 /// One band around what was predicted of all lines of the first run.
 fn around_all(lines: &[Line<'_>]) -> Option<Series> {
-    let own = lines.iter().filter(|line| line.of == 0);
+    let own = lines.iter().filter(|line| line.run_index == 0);
     let points = own.flat_map(|line| &line.spots);
     let mut points: Vec<Point> =
         points.filter_map(|(x, spot)| predicted(spot.figure, *x)).collect();
@@ -307,7 +312,7 @@ pub(super) fn expected(name: &str, mut points: Vec<Point>) -> Option<Series> {
 
 pub(super) fn predicted(figure: &Figure, x: f64) -> Option<Point> {
     let range = figure.shown_range()?;
-    Some(Point { ends: Some((range.low, range.high)), ..Point::at(x, range.likely) })
+    Some(Point { ends: Some((range.low, range.high)), ..Point::plain(x, range.likely) })
 }
 
 #[cfg(test)]

@@ -23,9 +23,9 @@ pub fn score(figures: &[Figure]) -> Option<Plot> {
     for (at, (figure, range, value)) in judged.enumerate() {
         let x = at as f64;
         let ends = Some((range.low / range.likely, range.high / range.likely));
-        ranges.push(Point { ends, ..Point::at(x, 1.0) });
+        ranges.push(Point { ends, ..Point::plain(x, 1.0) });
         of_family.push(figure.family());
-        let point = Point { hover: figure.label(), ..Point::at(x, value / range.likely) };
+        let point = Point { hover: figure.label(), ..Point::plain(x, value / range.likely) };
         families.entry(figure.family()).or_default().push(point);
     }
     if ranges.is_empty() {

@@ -137,7 +137,7 @@ fn thinned(rows: &[Vec<f64>], columns: (usize, usize), axes: (&Axis, &Axis)) -> 
         let is_told = axes.1.unit != Some(Unit::Hz) || y > 0.0;
         is_told.then(|| Point {
             hover: format!("{}: {}", say(x, axes.0), say(y, axes.1)),
-            ..Point::at(x, y)
+            ..Point::plain(x, y)
         })
     };
     if rows.len() <= TRACE_POINTS {

@@ -39,7 +39,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn of(reader: &Reader<'_>) -> Places {
+    pub(super) fn for_reader(reader: &Reader<'_>) -> Places {
         Places {
             blocks: reader.blocks,
             next: reader.first % reader.blocks,
@@ -97,7 +97,7 @@ mod tests {
 
     fn places(random: bool, first: u64) -> Places {
         let file = std::fs::File::open("/").expect("it is there");
-        Places::of(&Reader { file: &file, seed: 1, blocks: 16, first, random, cpu: 0 })
+        Places::for_reader(&Reader { file: &file, seed: 1, blocks: 16, first, random, cpu: 0 })
     }
 
     #[test]

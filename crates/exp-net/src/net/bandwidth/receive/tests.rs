@@ -67,14 +67,14 @@ fn a_stream_counts_to_its_last_byte_however_it_comes() {
 #[test]
 fn a_long_way_takes_longer_and_none_takes_for_ever() {
     let ask = Ask { run_ns: 32_000_000, interval_ns: 0 };
-    let near = Plan::of(&ask, Duration::from_micros(20));
+    let near = Plan::for_request(&ask, Duration::from_micros(20));
     assert_eq!(near.block, Duration::from_millis(1));
     assert_eq!(near.run, Duration::from_millis(32));
     assert!(near.most < Duration::from_millis(200));
-    let far = Plan::of(&ask, Duration::from_millis(40));
+    let far = Plan::for_request(&ask, Duration::from_millis(40));
     assert_eq!(far.block, Duration::from_millis(80));
     assert_eq!(far.run, Duration::from_millis(1280));
-    let moon = Plan::of(&ask, Duration::from_millis(2600));
+    let moon = Plan::for_request(&ask, Duration::from_millis(2600));
     assert!(moon.run <= RUN_MAX && moon.most <= RUN_MAX);
 }
 

@@ -225,7 +225,7 @@ pub(in crate::net::request) struct Account {
 impl Account {
     /// Of what became of the requests of a loop. Errors: fewer than half had a reply in time; a
     /// figure would be of those that were lucky.
-    pub(in crate::net::request) fn of(clock: Clock, trips: &[Trip], timeout: u64) -> Result<Account> {
+    pub(in crate::net::request) fn from_trips(clock: Clock, trips: &[Trip], timeout: u64) -> Result<Account> {
         let mut all = Account { count: trips.len() as u64, ..Account::default() };
         let put = |of: &mut Events, from: u64, to: Option<u64>| {
             let ticks = to.map(|to| to.saturating_sub(from));
@@ -345,7 +345,7 @@ mod tests {
                 trip(intended, Some(started), Some(started + service))
             })
             .collect();
-        let account = Account::of(Clock::Monotonic, &all, 1000 * MS).unwrap();
+        let account = Account::from_trips(Clock::Monotonic, &all, 1000 * MS).unwrap();
         let slow = |values: &[f64]| values.iter().filter(|ns| **ns >= 1e6).count();
         assert_eq!(slow(&account.response.ns), 20);
         assert_eq!(slow(&account.lateness.ns), 20);
@@ -359,10 +359,10 @@ mod tests {
         // passed.
         let mut late = all.clone();
         late[0].replied = Some(50 * MS);
-        let account = Account::of(Clock::Monotonic, &late, 1000 * MS).unwrap();
+        let account = Account::from_trips(Clock::Monotonic, &late, 1000 * MS).unwrap();
         assert!((account.rate / account.asked - 1.0).abs() < 1e-9);
         late[199].replied = Some(398 * MS + service);
-        let account = Account::of(Clock::Monotonic, &late, 1000 * MS).unwrap();
+        let account = Account::from_trips(Clock::Monotonic, &late, 1000 * MS).unwrap();
         assert!((account.rate / account.asked - 0.5).abs() < 1e-9);
     }
 
@@ -379,7 +379,7 @@ mod tests {
             // At the time-out is not before it.
             trip(100, Some(100), Some(200)),
         ]);
-        let account = Account::of(Clock::Monotonic, &all, 100).unwrap();
+        let account = Account::from_trips(Clock::Monotonic, &all, 100).unwrap();
         assert_eq!((account.response.ns.len(), account.response.without), (10, 4));
         assert_eq!((account.service.ns.len(), account.service.without), (11, 2));
         assert_eq!((account.lateness.ns.len(), account.lateness.without), (13, 1));
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn too_few_replies_are_no_figure() {
         let all = vec![trip(0, Some(0), Some(5)), trip(1, Some(1), None)];
-        assert!(Account::of(Clock::Monotonic, &all, 100).is_err());
-        assert!(Account::of(Clock::Monotonic, &[], 100).is_err());
+        assert!(Account::from_trips(Clock::Monotonic, &all, 100).is_err());
+        assert!(Account::from_trips(Clock::Monotonic, &[], 100).is_err());
     }
 }
