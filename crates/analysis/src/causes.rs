@@ -305,7 +305,7 @@ mod tests {
         let range = |low: f64| Range { low, likely: low, high: 2.0 * low };
         let miss = |verdict, low| Miss {
             figure: &figure,
-            of: PredictionKind::Prior,
+            kind: PredictionKind::Prior,
             verdict,
             range: range(low),
             value: 301.0,
