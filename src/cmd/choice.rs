@@ -161,16 +161,20 @@ impl Choice {
     /// As it stands in the record.
     /// Errors: a published machine or table that is unknown.
     fn options(&self) -> Result<Options, Failure> {
-        let (mut selectors, mut set) = match self.preset {
-            PresetName::Reports if !self.names_published() => {
-                (published::preset(), published::SETTINGS.map(str::to_owned).into())
-            }
-            _ => (Vec::new(), Vec::new()),
-        };
+        let (mut selectors, mut set) = (Vec::new(), Vec::new());
+        if self.preset == PresetName::Reports && !self.names_published() {
+            let all = published::preset();
+            (selectors, set) = (all.selectors, all.settings);
+        }
         for text in &self.selectors {
-            match text.starts_with(published::PREFIX) {
-                true => selectors.extend(published::selectors(text).map_err(Failure::Usage)?),
-                false => selectors.push(text.clone()),
+            if !text.starts_with(published::PREFIX) {
+                selectors.push(text.clone());
+                continue;
+            }
+            let cases = published::named(text).map_err(Failure::Usage)?;
+            selectors.extend(cases.selectors);
+            if self.preset() == PresetName::Reports {
+                set.extend(cases.settings);
             }
         }
         set.extend_from_slice(&self.set);

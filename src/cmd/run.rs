@@ -3,6 +3,10 @@
 use crate::cmd::choice::{Choice, PresetName};
 use crate::cmd::report::{Format, render, screen};
 use crate::cmd::{BUILD, Failure, output, usage};
+use crate::published;
+use analysis::compare::{Measured, compare};
+use analysis::figures;
+use analysis::history::History;
 use anyhow::{Context, Result};
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
@@ -11,6 +15,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use record::event::{End, Ending, Options, PlannedExperiment};
 use record::quantity::render_bytes;
 use record::run::Run;
+use report::build::compare::build;
+use report::terminal;
 use session::child::STOPPING;
 use session::machine::{Machine, UNSEEN};
 use session::plan::default_budget;
@@ -147,7 +153,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         () if args.json => render(&run, Format::Json, output::look()),
         () if let Some(format) = args.format => render(&run, format, output::look()),
         () if args.full => render(&run, Format::Terminal, output::look()),
-        () => screen(&run, &name, false, output::look()),
+        () => screen(&run, &name, false, output::look()) + &beside(&run, &args.choice.selectors),
     };
     output::print(&text)?;
     if unreached > 0 {
@@ -156,6 +162,19 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ));
     }
     verdict(&run, &path)
+}
+
+/// The report's tables that selectors name, each beside a run.
+fn beside(run: &Run, selectors: &[String]) -> String {
+    let runs = selectors.iter().filter_map(|typed| published::run(typed).ok().flatten());
+    let texts = runs.map(|published| {
+        let measured = [&published, run].map(|run| Measured { run, figures: figures(run) });
+        let comparison = compare(&measured, &History::default());
+        comparison.map_or_else(String::new, |comparison| {
+            format!("\n{}", terminal::render(&build(&comparison, false), output::look()))
+        })
+    });
+    texts.collect()
 }
 
 /// The place of a run among the plumbs of this machine, once there is none beside it if that is

@@ -12,7 +12,7 @@ mod build;
 pub(crate) mod tests;
 
 use crate::packed::packed;
-use crate::sheet::{Figure, Sheet};
+use crate::sheet::{Figure, Plot, Sheet};
 use analysis::among::Machine;
 use analysis::gather::distinct;
 use record::order::Gather;
@@ -31,15 +31,12 @@ pub(crate) static SHEETS: LazyLock<BTreeMap<String, Sheet>> = LazyLock::new(|| {
     serde_json::from_str(&packed!("published")).expect("a test reads every machine")
 });
 
-/// How long the rates are sustained with [`selectors`], which the reports show over 600 s.
-pub const SETTINGS: [&str; 2] = ["cpu.sustained.duration=60s", "cpu.sustained.duration_part=20s"];
-
-/// What only plots of the reports show: R3's rates over 600 s, R0's and R1's readers beside each
-/// other.
-const PLOTTED: [&str; 3] = [
-    "cpu.sustained",
-    "fs.contention:readers=processes,size=64KiB,pattern=sequential,competitors=0..15",
-    "fs.contention:readers=threads,pattern=sequential,competitors=0..15",
+/// Parameters of [`preset`] and of the tables: how long the rates are sustained, which R3 shows over
+/// 600 s; the file cache of the memory, and of a control group that every disk has room for.
+const SETTINGS: [&str; 3] = [
+    "cpu.sustained.duration=60s",
+    "cpu.sustained.duration_part=20s",
+    "fs.cache_size.limit=1GiB,memory",
 ];
 
 /// The names of the machines, as they are typed: `published/r0-i7-3770k` …
@@ -65,21 +62,42 @@ pub fn run(typed: &str) -> Result<Option<Run>, String> {
     Ok(machine.map(|found| build::run(&found)))
 }
 
-/// Selectors of all reports' cases in the catalogue, or of the nearest ones.
-pub fn preset() -> Vec<String> {
-    let figures = SHEETS.values().flat_map(|sheet| &sheet.figures);
-    let all = figures.map(selector).chain(PLOTTED.map(str::to_owned));
-    all.gather::<BTreeSet<String>>().into_iter().collect()
+/// What is measured: selectors, and values of parameters as `--set` takes them.
+pub struct Cases {
+    pub selectors: Vec<String>,
+    pub settings: Vec<String>,
 }
 
-/// The same of one machine, or of one of its tables.
+/// All reports' cases in the catalogue, or the nearest ones.
+pub fn preset() -> Cases {
+    cases(SHEETS.values().flat_map(|sheet| &sheet.figures), SHEETS.values().flat_map(plots))
+}
+
+/// The same of one machine, or of one of its tables, whose plots have their own settings.
 /// Errors: as [`run`], and where no published machine has the name.
-pub fn selectors(typed: &str) -> Result<Vec<String>, String> {
-    let Some(found) = find(typed)? else {
+pub fn named(typed: &str) -> Result<Cases, String> {
+    let Some(Found { machine, name, figures, plots, .. }) = find(typed)? else {
         return Err(format!("no published machine is called {typed}; {}", listed(&names())));
     };
-    let all = found.figures.into_iter().map(selector);
-    Ok(all.gather::<BTreeSet<String>>().into_iter().collect())
+    let mut found = cases(figures.into_iter(), plots.iter().copied());
+    if name != machine {
+        let settings = plots.iter().flat_map(|plot| &plot.settings);
+        found.settings.extend(settings.cloned());
+    }
+    Ok(found)
+}
+
+fn cases<'sheet>(
+    figures: impl Iterator<Item = &'sheet Figure>,
+    plots: impl Iterator<Item = &'sheet Plot>,
+) -> Cases {
+    let plotted = plots.flat_map(|plot| plot.selectors.iter().cloned());
+    let all: BTreeSet<String> = figures.flat_map(selectors_of).chain(plotted).gather();
+    Cases { selectors: all.into_iter().collect(), settings: SETTINGS.map(str::to_owned).into() }
+}
+
+fn plots(sheet: &Sheet) -> impl Iterator<Item = &Plot> {
+    sheet.report.iter().flat_map(|report| &report.plots)
 }
 
 /// A machine, with all its figures or those of a table.
@@ -90,6 +108,7 @@ struct Found {
     name: String,
     sheet: &'static Sheet,
     figures: Vec<&'static Figure>,
+    plots: Vec<&'static Plot>,
 }
 
 /// What a typed name means: `published/` and a machine's name or the part of it before a hyphen, as
@@ -110,16 +129,18 @@ fn find(typed: &str) -> Result<Option<Found>, String> {
             return Err(format!("{PREFIX}{machine} means several machines; {}", listed(&names)));
         }
     };
-    let all = sheet.figures.iter();
+    let is_meant = |name: &str| table.is_empty() || is_called(name, table);
     let figures: Vec<&Figure> =
-        all.filter(|figure| table.is_empty() || is_called(&figure.table, table)).collect();
-    if figures.is_empty() {
-        let tables = distinct(sheet.figures.iter().map(|one| one.table.clone()));
+        sheet.figures.iter().filter(|figure| is_meant(&figure.table)).collect();
+    let found: Vec<&Plot> = plots(sheet).filter(|plot| is_meant(&plot.table)).collect();
+    if figures.is_empty() && found.is_empty() {
+        let printed = sheet.figures.iter().map(|one| one.table.clone());
+        let tables = distinct(printed.chain(plots(sheet).map(|plot| plot.table.clone())));
         return Err(format!("{PREFIX}{name} has no table {table}; {}", listed(&tables)));
     }
     let machine = format!("{PREFIX}{name}");
     let name = if table.is_empty() { machine.clone() } else { format!("{machine}:{table}") };
-    Ok(Some(Found { machine, name, sheet, figures }))
+    Ok(Some(Found { machine, name, sheet, figures, plots: found }))
 }
 
 fn listed(names: &[String]) -> String {
@@ -136,14 +157,22 @@ fn is_called(table: &str, typed: &str) -> bool {
     })
 }
 
-/// The selector of the case that stands beside a figure: its own, or the nearest.
-fn selector(figure: &Figure) -> String {
-    let own = || figure.key().to_string();
-    let key = figure.nearest().map_or_else(own, str::to_owned);
-    let case = key.rsplit_once(' ').map_or(&*key, |(case, _)| case);
+/// The selectors of the cases that stand beside a figure: its own or the nearest, and the one for
+/// machines without it; at any far end on another host. The catalogue or this machine may have none.
+fn selectors_of(figure: &Figure) -> impl Iterator<Item = String> {
+    let own = figure.nearest().map_or_else(|| figure.key().to_string(), str::to_owned);
+    let keys = std::iter::once(own).chain(figure.otherwise().map(str::to_owned));
+    keys.map(|key| selector(&key))
+}
+
+fn selector(key: &str) -> String {
+    let case = key.rsplit_once(' ').map_or(key, |(case, _)| case);
     match case.starts_with("memory.latency:") && case.contains("level=") {
         // A level's figures follow from the walk over all footprints.
         true => "memory.latency:pattern=random,load=pointer".to_owned(),
-        false => case.to_owned(),
+        false => {
+            let mark = if case.contains(':') { "?" } else { "" };
+            case.replace("far=peer", "far=!loopback") + mark
+        }
     }
 }

@@ -1,4 +1,4 @@
-use super::{PREFIX, SETTINGS, SHEETS, names, preset, run, selector, selectors};
+use super::{Cases, PREFIX, SHEETS, find as found, named, names, plots, preset, run, selectors_of};
 use crate::sheet::{Figure, Sheet};
 use analysis::figures;
 use analysis::findings::findings;
@@ -17,7 +17,7 @@ use session::fixtures::recorded_sites;
 use session::params::Settings;
 use session::plan::plan;
 use session::select::Selection;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
@@ -220,8 +220,8 @@ fn names_are_short_where_they_mean_one_machine() {
     assert_eq!(figures("published/nobody"), Ok(None));
     assert!(figures("published/r4").is_err_and(|why| why.contains("r4-e6300")));
     assert!(figures("published/r1:XXX").is_err_and(|why| why.contains("Table XX;")));
-    assert!(selectors("published/nobody").is_err_and(|why| why.contains(&names()[0])));
-    let of_table = selectors("published/r1:XV").expect("a table");
+    assert!(named("published/nobody").is_err_and(|why| why.contains(&names()[0])));
+    let of_table = named("published/r1:XV").expect("a table").selectors;
     assert!(!of_table.is_empty());
     assert!(of_table.iter().all(|one| one.starts_with("fs.read:")), "{of_table:?}");
 }
@@ -248,28 +248,104 @@ fn pictures_over_time_are_those_that_the_tables_list() {
     }
 }
 
-/// Every table, with the keys of its figures, has a row in docs/REPORTS.md, whose commands
-/// tests/binary runs.
-#[test]
-fn the_page_of_the_reports_has_every_table() {
+/// A figure with the selector of its row in docs/REPORTS.md: every table, with the keys of its
+/// figures, has one, and the row's command names the table, a far end and a share where it needs
+/// them.
+fn documented() -> Vec<(String, &'static Figure)> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/REPORTS.md");
     let page = std::fs::read_to_string(page).expect("it is in the repository");
-    for (_, sheet, figure) in rows() {
+    let row = |(_, sheet, figure): (&String, &'static Sheet, &'static Figure)| {
         let report = &sheet.report.as_ref().expect("tested above").name;
-        let begin = format!("| {report} | {} |", figure.table);
+        let begin = format!("| {report} | {} | `plumb run ", figure.table);
         let (_, metric) = figure.metric().expect("tested above");
         let key = format!("`{} {} {}`", figure.experiment, metric.name, metric.unit.text());
-        let mut lines = page.lines().filter(|line| line.starts_with(&begin));
-        assert!(lines.any(|line| line.contains(&key)), "{begin} {key}");
+        let mut lines = page.lines().filter_map(|line| line.strip_prefix(&begin));
+        let line = lines.find(|line| line.contains(&key));
+        let (command, _) = line.and_then(|line| line.split_once('`')).expect(&begin);
+        let near = beside(figure);
+        for (needed, option) in [("far=peer", " --peer "), ("fs.remote:", " --set fs.remote.path=")]
+        {
+            assert!(!near.contains(needed) || command.contains(option), "{begin}{command}");
+        }
+        let (selector, _) = command.split_once(" --").unwrap_or((command, ""));
+        (selector.replace('"', ""), figure)
+    };
+    rows().map(row).collect()
+}
+
+/// The documented command of every table plans the cases of its figures, or the nearest ones, on a
+/// machine with a far end, a share and room for files. What another machine needs says so.
+#[test]
+fn the_command_of_a_table_plans_the_cases_of_its_figures() {
+    let mut tables: BTreeMap<String, Vec<&Figure>> = BTreeMap::new();
+    for (selector, figure) in documented() {
+        tables.entry(selector).or_default().push(figure);
+    }
+    let (_, machine) = recorded_sites(Preset::Thorough).into_iter().next().expect("there are four");
+    let site = equipped(machine);
+    for (selector, figures) in tables {
+        let table = found(&selector).expect("has the table").expect("has the machine").figures;
+        let offered = planned(&named(&selector).expect("tested above"), &site).0;
+        for figure in figures {
+            let about = format!("{selector}: {}", figure.key());
+            assert!(table.iter().any(|one| std::ptr::eq(*one, figure)), "{about}");
+            let key = figure.nearest().map_or_else(|| figure.key().to_string(), str::to_owned);
+            let is_there = [Some(&*key), figure.otherwise()]
+                .into_iter()
+                .flatten()
+                .any(|key| offered.contains(key));
+            assert!(is_there || figure.fact("needs").is_some(), "{about} finds no case");
+        }
+    }
+}
+
+/// Plots without printed figures have names, too: R3's rates are 600 points of a second.
+#[test]
+fn a_plot_is_measured_by_its_name() {
+    let Cases { selectors, settings } = named("published/r3:Experiment 2").expect("a plot");
+    assert_eq!(selectors, ["cpu.sustained:op=mix,threads=4"]);
+    assert!(settings.contains(&"cpu.sustained.duration_part=600s".to_owned()), "{settings:?}");
+    for cases in SHEETS.values().flat_map(plots).map(|plot| (&plot.selectors, &plot.settings)) {
+        Selection::parse(cases.0, FAMILIES).expect("selectors of the catalogue");
+        Settings::parse(cases.1, FAMILIES).expect("settings of the catalogue");
     }
 }
 
 const PRESETS: [Preset; 3] = [Preset::Quick, Preset::Standard, Preset::Thorough];
 
-/// Those of the preset `reports`, with a directory on a server that a user names.
-fn settings() -> Settings {
-    let texts = SETTINGS.into_iter().chain(["fs.remote.path=/mnt/share"]).map(str::to_owned);
-    Settings::parse(&texts.collect::<Vec<String>>(), FAMILIES).expect("are settings")
+/// Those of some cases, with a directory on a server that a user names.
+fn settings(cases: &Cases) -> Settings {
+    let share = "fs.remote.path=/mnt/share".to_owned();
+    let texts: Vec<String> = cases.settings.iter().cloned().chain([share]).collect();
+    Settings::parse(&texts, FAMILIES).expect("are settings")
+}
+
+/// A machine with a far end, a directory on a server, and a disk with room for files of its memory's
+/// size.
+fn equipped(machine: Site) -> Site {
+    let mut site = Site { peers: site("r0-i7-3770k").peers, ..machine };
+    site.host.block.mounts.push(share());
+    site.dir = site.dir.map(|dir| DirFacts { allowance_bytes: ROOM_BYTES, ..dir });
+    site
+}
+
+/// The keys of a plan of some cases, without placements, and its time in seconds.
+fn planned(cases: &Cases, site: &Site) -> (BTreeSet<String>, f64) {
+    let selection = Selection::parse(&cases.selectors, FAMILIES);
+    let selection = selection.expect("selectors of the catalogue");
+    let (preset, budget) = (Preset::Thorough, Duration::from_secs(1800));
+    let planned = plan(FAMILIES, &selection, &settings(cases), preset, budget, site);
+    let planned = planned.expect("something is left").plan;
+    let mut keys = BTreeSet::new();
+    for experiment in &planned.experiments {
+        let measured = experiment.series.iter().flat_map(|series| &series.cases);
+        let cases = measured.chain(&experiment.derived);
+        keys.extend(cases.flat_map(|case| {
+            let metrics = experiment.metrics.iter();
+            metrics.map(|metric| key(&experiment.id, case, &metric.name))
+        }));
+    }
+    (keys, planned.eta_s)
 }
 
 /// Where that directory lies.
@@ -313,7 +389,7 @@ fn beside(figure: &Figure) -> String {
 
 #[test]
 fn every_figure_stands_beside_a_case_that_some_preset_offers() {
-    let (settings, mut keys) = (settings(), BTreeSet::new());
+    let (settings, mut keys) = (settings(&preset()), BTreeSet::new());
     let several_cpus = recorded_sites(Preset::Thorough).into_iter().map(|(_, site)| site);
     for mut near in SHEETS.keys().map(|name| site(name)).chain(several_cpus) {
         near.host.block.mounts.push(share());
@@ -340,28 +416,11 @@ const ROOM_BYTES: u64 = 1 << 42;
 
 #[test]
 fn the_preset_of_the_reports_offers_their_cases() {
-    let selection = Selection::parse(&preset(), FAMILIES).expect("selectors of the catalogue");
-    let peers = site("r0-i7-3770k").peers;
     for (name, machine) in recorded_sites(Preset::Thorough) {
-        let mut site = Site { peers: peers.clone(), ..machine };
-        site.host.block.mounts.push(share());
-        // As with --dir on a disk with room for files of the memory's size.
-        site.dir = site.dir.map(|dir| DirFacts { allowance_bytes: ROOM_BYTES, ..dir });
-        let (preset, budget) = (Preset::Thorough, Duration::from_secs(1800));
-        let planned = plan(FAMILIES, &selection, &settings(), preset, budget, &site);
-        let planned = planned.expect("something is left").plan;
-        let mut offered = BTreeSet::new();
-        for experiment in &planned.experiments {
-            let measured = experiment.series.iter().flat_map(|series| &series.cases);
-            let cases = measured.chain(&experiment.derived);
-            offered.extend(cases.flat_map(|case| {
-                let metrics = experiment.metrics.iter();
-                metrics.map(|metric| key(&experiment.id, case, &metric.name))
-            }));
-        }
+        let (offered, eta_s) = planned(&preset(), &equipped(machine));
         let beside = rows().filter(|(.., figure)| offered.contains(&beside(figure))).count();
         assert!(beside >= BESIDE_MIN, "{name}: {beside}");
-        assert!(planned.eta_s <= 1900.0, "{name}: {} s", planned.eta_s);
+        assert!(eta_s <= 1900.0, "{name}: {eta_s} s");
     }
 }
 
@@ -404,6 +463,6 @@ fn hosts_are_the_machines_that_the_reports_describe() {
 
 #[test]
 fn every_selector_is_one_of_the_catalogue() {
-    let all: Vec<String> = rows().map(|(.., figure)| selector(figure)).collect();
+    let all: Vec<String> = rows().flat_map(|(.., figure)| selectors_of(figure)).collect();
     Selection::parse(&all, FAMILIES).expect("selectors of the catalogue");
 }

@@ -72,9 +72,25 @@ pub struct Report {
     /// Points of its pictures over time.
     #[serde(default)]
     pub traces: Vec<Trace>,
+    /// Plots without printed figures, and what measures them.
+    #[serde(default)]
+    pub plots: Vec<Plot>,
     /// What its text does not contain: plots, and a table that is a picture.
     #[serde(default)]
     pub outcomes: Vec<Outcome>,
+}
+
+/// A plot of a report whose points are not printed, or not all of them.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plot {
+    /// Its name in the report, or that of the table with its points.
+    pub table: String,
+    /// What measures its cases.
+    pub selectors: Vec<String>,
+    /// Parameters, where the presets have others.
+    #[serde(default)]
+    pub settings: Vec<String>,
 }
 
 /// [`FORMAT`]: no other is read.
@@ -182,7 +198,7 @@ pub fn machines() -> Vec<Machine> {
             _ => {
                 let figure = serde_json::from_str(line).expect("a test reads every figure");
                 let Packed { experiment, case, metric, value } = figure;
-                machine.values.insert(Key::new(&experiment, &case, &metric), value);
+                machine.values.insert(Key::new(&experiment, &case.unplaced(), &metric), value);
             }
         }
     }
@@ -271,6 +287,12 @@ impl Figure {
     #[cfg(test)]
     fn printed(&self) -> f64 {
         self.alone.map_or(self.value, |alone| alone.value)
+    }
+
+    /// Key of the case that stands beside a report's figure where this machine has not the one that
+    /// is the same or the nearest.
+    pub fn otherwise(&self) -> Option<&str> {
+        self.fact("otherwise")
     }
 
     /// Its experiment and metric. Errors: there is no such experiment, or it has no such metric.

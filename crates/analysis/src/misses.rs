@@ -1,7 +1,7 @@
 //! Predictions that were missed, and by how much.
 
 use super::figure::{Figure, Judged};
-use super::verdict::Verdict;
+use super::verdict::{Verdict, judge};
 use record::event::{Ending, PredictionKind, Range};
 use record::metric::Better;
 use record::order::InOrder;
@@ -43,12 +43,14 @@ pub fn sort(misses: &mut [Miss]) {
     });
 }
 
-/// The worst misses: certain ones first, then by factor; those without a factor last.
+/// The worst misses: certain ones first, then by factor; those without a factor last. A figure
+/// without an interval misses by its value.
 pub fn worst<'figures>(
     figures: impl IntoIterator<Item = &'figures Figure>,
     most: usize,
 ) -> Vec<Miss<'figures>> {
-    let mut all: Vec<Miss> = figures.into_iter().filter_map(of_figure).collect();
+    let miss = |figure| of_figure(figure).or_else(|| by_value(figure));
+    let mut all: Vec<Miss> = figures.into_iter().filter_map(miss).collect();
     sort(&mut all);
     all.truncate(most);
     all
@@ -70,6 +72,39 @@ pub fn of_figure(figure: &Figure) -> Option<Miss<'_>> {
     let mut both: Vec<Miss> = KINDS.iter().filter_map(|kind| miss(figure, *kind)).collect();
     sort(&mut both);
     both.into_iter().next()
+}
+
+/// How the value of a figure without an interval lies outside what was predicted. No score counts
+/// it.
+fn by_value(figure: &Figure) -> Option<Miss<'_>> {
+    let measured = figure.ci.is_none() && figure.outcome == Ending::Measured;
+    let (value, metric) = figure.value.filter(|_| measured).zip(figure.metric.as_ref())?;
+    let miss = |kind: &PredictionKind| {
+        let range = figure.prediction(*kind)?.range()?;
+        let verdict = judge((value, value), &range, metric.unit, metric.better);
+        let is_miss = !matches!(verdict, Verdict::Within | Verdict::Unpredicted);
+        let factor = factor(value, &range);
+        let kind = *kind;
+        is_miss.then_some(Miss { figure, kind, verdict, range, value, factor, is_certain: false })
+    };
+    let mut both: Vec<Miss> = KINDS.iter().filter_map(miss).collect();
+    sort(&mut both);
+    both.into_iter().next()
+}
+
+/// How many measured figures have a prediction that says something, and of how many the value lies
+/// within.
+pub fn within(figures: &[Figure]) -> (usize, usize) {
+    let inside = |figure: &Figure| {
+        let (value, metric) = figure.value.zip(figure.metric.as_ref())?;
+        let ranges = KINDS.iter().filter_map(|kind| figure.prediction(*kind)?.range());
+        let ranges: Vec<Range> = ranges.filter(|range| range.predicts(metric.unit)).collect();
+        let is_inside = |range: &Range| range.overlaps((value, value));
+        (!ranges.is_empty()).then(|| ranges.iter().all(is_inside))
+    };
+    let measured = figures.iter().filter(|figure| figure.outcome == Ending::Measured);
+    let all: Vec<bool> = measured.filter_map(inside).collect();
+    (all.len(), all.iter().filter(|is_inside| **is_inside).count())
 }
 
 /// Whether a prediction of either kind could be judged.
@@ -116,9 +151,9 @@ fn factor(value: f64, range: &Range) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{KINDS, factor, miss, of_figure, worst};
+    use super::{KINDS, factor, miss, of_figure, within, worst};
     use crate::{figures, sample};
-    use record::event::Range;
+    use record::event::{Ending, Range};
     use std::collections::HashSet;
 
     #[test]
@@ -153,6 +188,28 @@ mod tests {
         assert_eq!(worst(&all, 1).len(), 1);
         assert_eq!(worst(&all, 1)[0], found[0]);
     }
+
+    #[test]
+    fn a_figure_without_an_interval_misses_by_its_value() {
+        let mut all = figures(&sample::run());
+        let certain = worst(&all, 100);
+        let measured = certain.iter().filter(|miss| miss.figure.outcome == Ending::Measured);
+        let missed: HashSet<String> = measured.map(|miss| miss.figure.label()).collect();
+        assert!(!missed.is_empty());
+        for figure in &mut all {
+            figure.ci = None;
+            for judged in [&mut figure.prior, &mut figure.derived].into_iter().flatten() {
+                judged.verdict = None;
+            }
+        }
+        let found = worst(&all, 100);
+        assert!(found.iter().all(|miss| !miss.is_certain));
+        let found: HashSet<String> = found.iter().map(|miss| miss.figure.label()).collect();
+        assert!(missed.is_subset(&found), "{missed:?}, {found:?}");
+        let (predicted, inside) = within(&all);
+        assert_eq!(predicted - inside, found.len());
+    }
+
     #[test]
     fn a_miss_whose_interval_reaches_in_is_uncertain_and_comes_after_certain_ones() {
         let mut all = figures(&sample::run());

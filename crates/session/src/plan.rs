@@ -154,6 +154,7 @@ pub fn plan(
         if let Some(nothing) = left_out.filter(|_| offers == 0) {
             return Err(nothing);
         }
+        planned.skip_unmet(selection, family, experiment.card(), &entry, site);
         planned.demand_set(experiment.card(), settings, &entry)?;
         // What no far end allows is skipped as a whole.
         entry.skipped = entry.skipped.filter(|_| entry.series.is_empty());
@@ -336,7 +337,8 @@ fn offer(
         }
         offer.skipped.retain(|(case, _)| is_wanted(case));
         offer.series.retain(|series| !series.cases.is_empty());
-        if offer.series.is_empty() && offer.skipped.is_empty() {
+        let is_empty = offer.series.is_empty() && offer.skipped.is_empty();
+        if is_empty && !selection.may_be_unmet(family, card) {
             return Err(Usage(format!(
                 "no case of {} passes the filter with this preset: `plumb plan {}` shows its cases, \
                  `--set {}.PARAM=VALUE` makes others ({})",

@@ -2,7 +2,7 @@
 
 use crate::setup::Usage;
 use bench::experiment::{AnyExperiment, Card, Domain, Family, Role};
-use record::key::{CaseId, Value};
+use record::key::{CaseId, FAR, Value};
 use record::quantity::parse_integer;
 
 /// What was asked for.
@@ -14,6 +14,8 @@ pub struct Selection {
 #[derive(Clone, Debug)]
 struct Rule {
     negated: bool,
+    /// It may find no case.
+    optional: bool,
     pattern: String,
     filter: Vec<(String, Vec<Allowed>)>,
 }
@@ -21,12 +23,14 @@ struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Allowed {
     Exactly(Value),
+    AllBut(Value),
     Between(u64, u64),
 }
 
 impl Selection {
-    /// Parses selectors (`family`, `id`, `id:param=v1,v2|lo..hi,param2=…`, globs, `!negation`)
-    /// against the catalogue. Errors: a selector that matches nothing, or a filter on what the
+    /// Parses selectors (`family`, `id`, `id:param=v1,v2|!v3|lo..hi,param2=…`, globs, `!negation`)
+    /// against the catalogue. A `?` behind a filter permits that no case passes, as those of the
+    /// published reports do. Errors: a selector that matches nothing, or a filter on what the
     /// experiment does not have.
     pub fn parse(texts: &[String], families: &[&Family]) -> Result<Self, Usage> {
         let rules = texts.iter().map(|text| rule(text, families)).collect::<Result<_, _>>()?;
@@ -61,6 +65,25 @@ impl Selection {
         })
     }
 
+    /// What selectors with a `?` name of an experiment and no case of it is, each by the values that
+    /// are stated; the far end is loopback or `peer`.
+    pub fn unmet<'case>(
+        &self,
+        family: &Family,
+        card: &Card,
+        cases: impl Iterator<Item = &'case CaseId> + Clone,
+    ) -> Vec<CaseId> {
+        let optional = self.rules.iter().filter(|rule| rule.optional && rule.matches(family, card));
+        let unmet = optional.filter(|rule| !cases.clone().any(|case| rule.passes(case)));
+        unmet.map(Rule::case).collect()
+    }
+
+    /// Whether every selector that names parameters of this experiment's cases ends in `?`.
+    pub fn may_be_unmet(&self, family: &Family, card: &Card) -> bool {
+        let own = |rule: &&Rule| !rule.filter.is_empty() && rule.matches(family, card);
+        self.rules.iter().filter(own).all(|rule| rule.optional)
+    }
+
     /// Whether a selector names parameters of this experiment's cases.
     pub fn filters(&self, family: &Family, card: &Card) -> bool {
         self.rules.iter().any(|rule| !rule.filter.is_empty() && rule.matches(family, card))
@@ -77,12 +100,23 @@ impl Rule {
             case.get(name).is_some_and(|value| allowed.iter().any(|allowed| allowed.admits(value)))
         })
     }
+
+    /// A case with the values that it states.
+    fn case(&self) -> CaseId {
+        let stated = self.filter.iter().filter_map(|(name, allowed)| match &allowed[..] {
+            [Allowed::Exactly(value)] => Some((name.clone(), value.clone())),
+            [Allowed::AllBut(_)] if name == FAR => Some((name.clone(), Value::from("peer"))),
+            _ => None,
+        });
+        CaseId(stated.collect())
+    }
 }
 
 impl Allowed {
     fn admits(&self, value: &Value) -> bool {
         match self {
             Allowed::Exactly(wanted) => wanted == value,
+            Allowed::AllBut(unwanted) => unwanted != value,
             Allowed::Between(low, high) => {
                 value.int().is_some_and(|value| (*low..=*high).contains(&value))
             }
@@ -96,7 +130,9 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, Usage> {
         None => (false, text),
     };
     let (pattern, filter) = parted(body, ':');
-    let mut rule = Rule { negated, pattern: pattern.to_owned(), filter: Vec::new() };
+    let required = filter.and_then(|filter| filter.strip_suffix('?'));
+    let (optional, filter) = (required.is_some(), required.or(filter));
+    let mut rule = Rule { negated, optional, pattern: pattern.to_owned(), filter: Vec::new() };
     let cards = experiments(families).map(|(family, experiment)| (family, experiment.card()));
     let matched: Vec<&Card> =
         cards.filter(|(family, card)| rule.matches(family, card)).map(|(_, card)| card).collect();
@@ -175,8 +211,12 @@ fn parse_allowed(text: &str, name: &str, card: &Card) -> Result<Allowed, Usage> 
         };
         return Ok(Allowed::Between(end(low, 0)?, end(high, u64::MAX)?));
     }
-    crate::params::parse_value(text, param)
-        .map(Allowed::Exactly)
+    let (value, allowed): (_, fn(Value) -> Allowed) = match text.strip_prefix('!') {
+        Some(value) => (value, Allowed::AllBut),
+        None => (text, Allowed::Exactly),
+    };
+    crate::params::parse_value(value, param)
+        .map(allowed)
         .map_err(|reason| Usage(format!("{}:{name}: {reason}", card.id)))
 }
 
@@ -302,6 +342,26 @@ mod tests {
         ] {
             assert_eq!(selection.means(FAMILIES, "memory.latency", Some(&case)), wanted, "{case}");
         }
+    }
+
+    #[test]
+    fn what_an_optional_selector_does_not_find_is_named() {
+        let texts = [
+            "net.rtt:far=!loopback,protocol=tcp?",
+            "net.rtt:far=loopback?",
+            "net.rtt:protocol=udp",
+        ];
+        let texts = texts.map(str::to_owned);
+        let selection = Selection::parse(&texts, FAMILIES).expect("good");
+        let family = FAMILIES.iter().find(|family| family.name == "net").expect("is there");
+        let card = catalogue::find("net.rtt").expect("is there").card();
+        let case = |far: &str| CaseId::new().with("far", far).with("protocol", "tcp");
+        let unmet = |cases: &[CaseId]| selection.unmet(family, card, cases.iter());
+        assert_eq!(unmet(&[case("lab"), case("loopback")]), []);
+        assert_eq!(unmet(&[case("loopback")]), [case("peer")]);
+        assert!(!selection.may_be_unmet(family, card), "one of them has no mark");
+        let optional = Selection::parse(&texts[..2], FAMILIES).expect("good");
+        assert!(optional.may_be_unmet(family, card));
     }
 
     #[test]

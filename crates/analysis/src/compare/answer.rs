@@ -1,10 +1,12 @@
 //! What a comparison comes to: its effects, how far to trust it, and what it cannot see.
 
 use super::conditions::about;
-use super::{Against, Compared, Direction, Source};
+use super::{Against, Compared, Direction, Source, table};
+use crate::figure::Figure;
 use crate::gather::gathered;
 use crate::health::{Health, health};
-use record::metric::Kind;
+use crate::verdict::is_speed;
+use record::metric::{Better, Kind};
 use record::quantity::digits;
 use record::run::Run;
 use serde::Serialize;
@@ -84,7 +86,56 @@ const DOUBTS: [Doubt; 5] = [
     (|health| health.moved, "of rounds on virtual CPUs that the host had moved", 0.05, 1.0),
 ];
 
+/// How the machines of a report and of a run compare in a family of experiments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Speed {
+    /// The family: `cpu`, `fs` …
+    pub family: String,
+    /// How many times as fast the run's machine is, the median over the figures.
+    pub factor: f64,
+    /// Figures that both have.
+    pub figures: usize,
+}
+
 impl<'a> Against<'a> {
+    /// Figures of a report with those of the run that stand beside them, of the same measurement
+    /// first.
+    fn printed(&self) -> impl Iterator<Item = (&'a Figure, &'a Figure)> {
+        let same = self.figures.iter().filter_map(|one| {
+            match [one.base, one.new].map(|figure| table(figure).is_some()) {
+                [true, false] => Some((one.base, one.new)),
+                [false, true] => Some((one.new, one.base)),
+                _ => None,
+            }
+        });
+        same.chain(self.nearest.iter().map(|near| (near.published, near.figure)))
+    }
+
+    /// How the machines of a report and of the run compare, by family; none without a report.
+    pub fn speeds(&self) -> Vec<Speed> {
+        let factor = |(printed, own): (&'a Figure, &'a Figure)| {
+            let metric = own.metric.as_ref().filter(|metric| is_speed(metric.unit))?;
+            let ratio = own.value? / printed.value?;
+            match metric.better {
+                Better::Lower => Some((own.family(), ratio.recip())),
+                Better::Higher => Some((own.family(), ratio)),
+                Better::None => None,
+            }
+        };
+        let speeds = gathered(self.printed().filter_map(factor)).into_iter();
+        let speeds = speeds.filter_map(|(family, factors)| {
+            let figures = factors.len();
+            Some(Speed { family: family.to_owned(), factor: median(&factors)?, figures })
+        });
+        speeds.collect()
+    }
+
+    /// The name of the report: `R1`.
+    pub fn report(&self) -> Option<&'a str> {
+        let (printed, _) = self.printed().next()?;
+        table(printed)?.split(' ').next()
+    }
+
     /// What changed, each effect once, the greatest first.
     pub fn effects(&self) -> Vec<Effect<'_, 'a>> {
         let of = |one: &'_ Compared<'a>| Some((one.base.experiment.clone(), one.finding()?));

@@ -4,7 +4,7 @@ use super::Measured;
 use crate::figure::Figure;
 use crate::index::series_label;
 use record::event::Ending;
-use record::key::{CaseId, Key};
+use record::key::{CaseId, FAR, Key, LOOPBACK};
 use record::metric::Metric;
 use record::run::Run;
 use record::unit::Unit;
@@ -77,10 +77,12 @@ pub struct Joins<'a> {
     pub incomparable: Vec<Incomparable<'a>>,
 }
 
-/// Joins by experiment, case and metric.
+/// Joins by experiment, case and metric; figures of a published machine by what a report states.
 pub fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
-    let partners = by_key(&new.figures);
-    let own = by_key(&base.figures);
+    let is_published = [base, new].iter().any(|one| one.run.header.is_published());
+    let keys = if is_published { stated_keys } else { keys };
+    let partners = by_key(&new.figures, keys);
+    let own = by_key(&base.figures, keys);
     let series_of = series(base.run);
     let mut by_series: BTreeMap<usize, Vec<Joined>> = BTreeMap::new();
     let mut numbers: HashMap<String, usize> = HashMap::new();
@@ -89,7 +91,7 @@ pub fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
         let Some((key, metric)) = valued(figure) else {
             continue;
         };
-        match of_figure(&partners, figure) {
+        match of_figure(&partners, keys(figure)) {
             Some(partner) if usable(partner).is_some() => {
                 let (figure, partner) =
                     (figure.comparable_with(partner), partner.comparable_with(figure));
@@ -123,7 +125,7 @@ pub fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
         let Some((key, _)) = valued(figure) else {
             continue;
         };
-        if of_figure(&own, figure).is_none_or(|own| usable(own).is_none()) {
+        if of_figure(&own, keys(figure)).is_none_or(|own| usable(own).is_none()) {
             joins.incomparable.push(Incomparable {
                 figure,
                 why: reason(base, &key).map_or(Why::OnlyNew, Why::AbsentInBase),
@@ -134,20 +136,46 @@ pub fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
     joins
 }
 
-/// Figures by the key of now, and by that of before where no other has it.
-fn by_key(figures: &[Figure]) -> HashMap<Key, &Figure> {
-    let by = |key: fn(&Figure) -> Option<Key>| {
-        let of = move |figure| Some((key(figure)?, figure));
-        figures.iter().filter_map(of)
-    };
-    by(Figure::former_key).chain(by(Figure::key)).collect()
+/// The key of now and that of before, where there was another.
+type Keys = [Option<Key>; 2];
+
+fn keys(figure: &Figure) -> Keys {
+    [figure.key(), figure.former_key()]
+}
+
+/// The same of what a report states.
+fn stated_keys(figure: &Figure) -> Keys {
+    keys(figure).map(|key| key.map(stated))
+}
+
+/// A key by what a report states: to one far end on another host, which is called `peer`.
+pub(super) fn stated(mut key: Key) -> Key {
+    let mut params = key.case.0.iter_mut();
+    if let Some((_, far)) =
+        params.find(|(name, value)| name == FAR && value.text() != Some(LOOPBACK))
+    {
+        *far = "peer".into();
+    }
+    key
+}
+
+/// Figures by the key of now, and by that of before where no other has it; of several with one key
+/// the first.
+fn by_key(figures: &[Figure], keys: fn(&Figure) -> Keys) -> HashMap<Key, &Figure> {
+    let mut all = HashMap::new();
+    for nth in 0..2 {
+        for figure in figures {
+            if let Some(key) = &keys(figure)[nth] {
+                all.entry(key.clone()).or_insert(figure);
+            }
+        }
+    }
+    all
 }
 
 /// The figure of another run by the name of now or of before.
-fn of_figure<'a>(others: &HashMap<Key, &'a Figure>, figure: &Figure) -> Option<&'a Figure> {
-    let keys = [figure.key(), figure.former_key()];
-    let found = keys.iter().flatten().find_map(|key| others.get(key));
-    found.copied()
+fn of_figure<'a>(others: &HashMap<Key, &'a Figure>, keys: Keys) -> Option<&'a Figure> {
+    keys.iter().flatten().find_map(|key| others.get(key)).copied()
 }
 
 /// The value of a figure that holds: one that failed (beyond a bound, a check) has none to compare.

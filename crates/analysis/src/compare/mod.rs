@@ -22,7 +22,7 @@ use conditions::Condition;
 pub use join::Incomparable;
 #[cfg(test)]
 pub use join::Why;
-pub use nearest::Near;
+pub use nearest::{Near, printed, table};
 use record::order::InOrder;
 
 use super::figure::{Figure, Interval};

@@ -35,7 +35,7 @@
 //! is entirely in memory is not read in again, and if a pass takes long only part of a file that
 //! does not fit is read again; notes report both. The sweep evicts everything else from the page
 //! cache. Where swap is enabled it would also push out other processes' memory, so it fills at most
-//! half of the memory unless the user names `limit=memory`. `thorough` measures both limits, memory
+//! half of the memory unless `limit=memory` is set alone. `thorough` measures both limits, memory
 //! only if directory and time allow it. `standard` uses a group. If none can be created (no root,
 //! no delegated group), it measures the largest size that time and directory allow, and reports
 //! that the knee is above it.
@@ -253,12 +253,16 @@ impl Experiment for CacheSize {
             return Err(Skip::because(why).needs("--dir DIR on a file system of a device"));
         }
         let mut offer = Offer::default();
-        for cases in cases.chunk_by(|a, b| a.limit == b.limit) {
-            let limit = cases[0].limit;
+        // Limits that were set stand in turns.
+        let mut left = cases;
+        while let Some(limit) = left.first().map(|case| case.limit) {
+            let (own, others): (Vec<Swept>, Vec<Swept>) =
+                left.into_iter().partition(|case| case.limit == limit);
             match sizes::bytes(site, limit) {
                 Err(skip) => offer.skipped.push((Found { limit, size: None }.id(), skip)),
-                Ok(bytes) => sizes::offer(site, params, cases, bytes, &mut offer),
+                Ok(bytes) => sizes::offer(site, params, &own, bytes, &mut offer),
             }
+            left = others;
         }
         offer.or_reason()
     }

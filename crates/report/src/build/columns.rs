@@ -73,6 +73,7 @@ pub const SUMMARY: &[Quantity] = &[
 
 /// What a report prints, in its own units, beside the value in ours.
 pub const PRINTED: &[Quantity] = &[
+    sometimes(0, "table", |figure| printed(figure, "source")),
     sometimes(0, "#printed", |figure| printed(figure, "printed")),
     sometimes(2, "#also printed", |figure| printed(figure, "printed_also")),
     sometimes(1, "#deviation", |figure| printed(figure, "deviation_printed")),

@@ -3,13 +3,13 @@
 use super::columns::by_factor;
 use super::plots;
 use crate::document::{Block, Cell, Plot, Row, Section, Shape, Table, Tone};
-use crate::values::{self, percent};
+use crate::values::{self, counted, percent};
 use analysis::causes;
 use analysis::figure::Figure;
 use analysis::findings::Finding;
-use analysis::misses;
+use analysis::misses::{self, Miss};
 use analysis::score::{Off, Score, Tally, off, score};
-use record::event::PredictionKind;
+use record::event::{Ending, PredictionKind};
 use record::quantity::digits;
 use record::run::Run;
 
@@ -19,6 +19,7 @@ const WORST: usize = 10;
 /// The text for a miss without a cause.
 const UNEXPLAINED: &str = "no recorded condition explains it";
 const REACHES_IN: &str = "its interval overlaps the prediction";
+const NO_INTERVAL: &str = "no interval";
 
 /// What a prediction was made from: the machine's description and its state (counters of the
 /// running system) before the run, or figures of the run.
@@ -150,7 +151,7 @@ pub(super) fn worst_misses<'figures>(
             Cell::optional(interval),
             Cell::toned(by_factor(miss), Tone::Warn),
             match causes::cause_texts(run, std::slice::from_ref(miss)).as_slice() {
-                _ if !miss.is_certain => Cell::toned(REACHES_IN, Tone::Muted),
+                _ if !miss.is_certain => Cell::toned(doubt(miss), Tone::Muted),
                 [] => Cell::toned(UNEXPLAINED, Tone::Muted),
                 causes => Cell::plain(causes.join("; ")),
             },
@@ -160,7 +161,9 @@ pub(super) fn worst_misses<'figures>(
     });
     let certain = match worst.iter().all(|miss| miss.is_certain) {
         true => "",
-        false => "; figures whose interval overlaps the prediction come last",
+        false => {
+            "; figures without an interval, or whose interval overlaps the prediction, come last"
+        }
     };
     let which = match worst.len() {
         1 => "The only miss".to_owned(),
@@ -171,6 +174,31 @@ pub(super) fn worst_misses<'figures>(
     );
     let table = Table::new(caption, &headings, rows);
     Some(table.hiding(&["predicted from", "interval", "predicted"]))
+}
+
+/// Why a miss is not certain.
+fn doubt(miss: &Miss) -> &'static str {
+    if miss.figure.ci.is_none() { NO_INTERVAL } else { REACHES_IN }
+}
+
+/// What holds where no figure misses.
+fn no_miss(figures: &[Figure]) -> String {
+    let (predicted, inside) = misses::within(figures);
+    let lacking = figures.iter().filter(|figure| figure.outcome != Ending::Measured).count();
+    let lacking = match lacking {
+        0 => String::new(),
+        lacking => format!(" Skipped or failed: {}.", counted(lacking, "figure")),
+    };
+    let outside = predicted - inside;
+    match outside {
+        0 => {
+            format!("The values of all {predicted} predicted figures are in their range.{lacking}")
+        }
+        _ => format!(
+            "{inside} of {predicted} values are in their predicted range; the intervals of the \
+             others overlap it.{lacking}"
+        ),
+    }
 }
 
 /// Score with its plot, and the worst misses.
@@ -191,7 +219,7 @@ pub fn score_section(run: &Run, figures: &[Figure]) -> Section {
     };
     blocks.push(block.for_all());
     if figures.iter().any(|figure| figure.shown_prediction().is_some()) {
-        let none = || Block::text("No measured figure lies outside its predicted range.");
+        let none = || Block::Paragraph(no_miss(figures));
         blocks.push(worst_misses(run, figures, WORST).map_or_else(none, Block::Table).for_all());
     }
     Section::new("score", "Prediction score", blocks)
@@ -214,11 +242,11 @@ fn undrawn(figures: &[Figure], plot: &Plot) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{estimates, score_section};
+    use super::{estimates, no_miss, score_section};
     use crate::document::{Block, Table};
     use analysis::figure::Figure;
-    use analysis::{figures, sample};
-    use record::event::PUBLISHED;
+    use analysis::{figures, misses, sample};
+    use record::event::{Ending, PUBLISHED};
     use record::run::Run;
 
     fn worst_misses(run: &Run, all: &[Figure]) -> Table {
@@ -244,6 +272,37 @@ mod tests {
         }
         let uncertain = cells(&all);
         assert_eq!(uncertain[6], super::REACHES_IN);
+    }
+
+    /// A rehearsal and a published machine have no intervals; an interrupted run lacks figures.
+    #[test]
+    fn that_all_figures_are_in_their_range_is_said_only_where_they_are() {
+        let run = sample::run();
+        let mut all = figures(&run);
+        all.retain(|figure| figure.value.is_some());
+        let bare = |figure: &mut Figure| {
+            figure.ci = None;
+            for judged in [&mut figure.prior, &mut figure.derived].into_iter().flatten() {
+                judged.verdict = None;
+            }
+        };
+        all.iter_mut().for_each(bare);
+        let missed = worst_misses(&run, &all).rows.len();
+        assert!(missed > 0, "their values lie outside");
+        all.retain(|figure| misses::worst(std::slice::from_ref(figure), 1).is_empty());
+        let (predicted, inside) = misses::within(&all);
+        assert!(predicted > 0 && predicted == inside);
+        assert!(no_miss(&all).contains(&format!("all {predicted}")), "{}", no_miss(&all));
+        let first =
+            all.iter_mut().find(|figure| misses::within(std::slice::from_ref(figure)).0 > 0);
+        let first = first.expect("one is predicted");
+        let value = first.value.expect("it is measured");
+        (first.value, first.ci) = (Some(value * 1e6), Some((value, value * 1e6)));
+        assert!(!no_miss(&all).contains("all "), "{}", no_miss(&all));
+        all.retain(|figure| figure.outcome == Ending::Measured);
+        assert!(!no_miss(&all).contains("Skipped"), "{}", no_miss(&all));
+        all.push(Figure::absent("os.pipe", Ending::Skipped, "interrupted".to_owned()));
+        assert!(no_miss(&all).contains("Skipped or failed: 1"), "{}", no_miss(&all));
     }
 
     #[test]

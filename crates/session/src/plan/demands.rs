@@ -2,14 +2,43 @@
 
 use super::Planned;
 use crate::params::Settings;
+use crate::select::Selection;
 use crate::setup::Usage;
-use bench::experiment::{Card, FAR, Role};
+use bench::experiment::{Card, FAR, Family, LOOPBACK, Role, Site, Skip};
 use record::event::PlannedExperiment;
 use record::key::{CaseId, Value};
 use record::order::Gather;
 use std::collections::BTreeSet;
 
 impl Planned {
+    /// Skips what selectors that may find nothing have not found, with the reason; nothing where the
+    /// whole experiment is skipped.
+    pub(super) fn skip_unmet(
+        &mut self,
+        selection: &Selection,
+        family: &Family,
+        card: &'static Card,
+        entry: &PlannedExperiment,
+        site: &Site,
+    ) {
+        let own = self.skipped.iter().filter(|(of, ..)| of.id == card.id);
+        if own.clone().any(|(_, case, _)| case.is_none()) {
+            return;
+        }
+        let measured = entry.series.iter().flat_map(|series| &series.cases);
+        let skipped = own.filter_map(|(_, case, _)| case.as_ref());
+        let cases: Vec<CaseId> = measured.chain(&entry.derived).chain(skipped).cloned().collect();
+        for case in selection.unmet(family, card, cases.iter()) {
+            let is_afar = case.text(FAR).is_some_and(|far| far != LOOPBACK);
+            let skip = match is_afar && site.peers.is_empty() {
+                true => Skip::because("no far end on another host").needs("--peer ssh://HOST"),
+                false => Skip::because("this preset has no such case on this machine")
+                    .needs(format!("`plumb plan {}`, which shows those that there are", card.id)),
+            };
+            self.skipped.push((card, Some(case), skip));
+        }
+    }
+
     /// A value that was set is one of some case, measured or skipped, or nothing would show that it
     /// had no effect: the choices contradict each other, or the parameter belongs to none of the
     /// cases.

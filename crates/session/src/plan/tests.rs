@@ -77,3 +77,24 @@ fn a_value_that_no_case_has_is_the_users_error() {
     assert!(planned("os.timer", &[("delay", "1ms"), ("timer", "timerfd")]));
     assert!(planned("os.signal", &[("operation", "auto")]));
 }
+
+#[test]
+fn an_optional_selector_that_finds_nothing_is_a_skip_with_its_reason() {
+    let (_, site) = recorded_sites(Preset::Quick).remove(0);
+    assert!(site.peers.is_empty());
+    let planned = |selectors: &[&str]| {
+        let selectors: Vec<String> = selectors.iter().map(|text| (*text).to_owned()).collect();
+        let selection = Selection::parse(&selectors, FAMILIES).expect("selectors");
+        let budget = default_budget(Preset::Quick);
+        plan(FAMILIES, &selection, &Settings::default(), Preset::Quick, budget, &site)
+    };
+    assert!(planned(&["net.rtt:far=!loopback"]).is_err(), "the user's filter");
+    let planned = planned(&["net.rtt:far=!loopback,message=1?", "clock.loop"]).expect("a plan");
+    let [(card, Some(case), skip)] = &planned.skipped[..] else { panic!("one is skipped") };
+    assert_eq!(
+        (card.id, case.text("far"), case.int("message")),
+        ("net.rtt", Some("peer"), Some(1))
+    );
+    assert!(skip.needed.as_ref().is_some_and(|way| way.contains("--peer")), "{skip:?}");
+    assert!(planned.work.iter().all(|work| work.experiment.card().id == "clock.loop"));
+}

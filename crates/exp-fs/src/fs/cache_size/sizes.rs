@@ -106,13 +106,14 @@ pub(super) fn offer(
     }
 }
 
-/// With swap, filling the machine's memory swaps out other processes: only if the user asks for it.
+/// With swap, filling the machine's memory swaps out other processes: only if the user asks for
+/// this limit alone.
 fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
     let host = &site.host;
     let swap = host.memory.swap_total_bytes.filter(|bytes| *bytes > 0)?;
     let left = host.limits.memory_left_bytes;
     let is_by_group = left.is_some() && left == host.memory_ceiling_bytes();
-    let is_asked = params.chosen("limit").is_some();
+    let is_asked = params.chosen("limit").is_some_and(|limits| limits.len() == 1);
     (limit == Limit::Memory && !is_by_group && !is_asked).then(|| {
         let swap = render(swap as f64, Unit::B);
         let why = format!(
@@ -165,7 +166,9 @@ impl Budget {
         // Without a directory nothing is measured; what would be is still told.
         let all = site.dir.as_ref().map_or(u64::MAX, |_| device::allowance(site, ID));
         let group = match (limit, params.preset) {
-            (Limit::Memory, Preset::Thorough) => GROUP_BYTES / 4 * 5,
+            (Limit::Memory, Preset::Thorough) => {
+                params.ints("limit").into_iter().max().unwrap_or(GROUP_BYTES) / 4 * 5
+            }
             _ => 0,
         };
         Budget {

@@ -148,6 +148,10 @@ fn nobody_is_swapped_out_unasked() {
     // It runs if the user asks for it, or if there is no swap.
     let all = 10 * GIB;
     assert_eq!(sizes_of(&site, &[("limit", "memory")]).0, all);
+    let (most, skipped) = sizes_of(&site, &[("limit", "1GiB,memory")]);
+    assert!(most <= 4 * GIB, "{most}");
+    let cases: std::collections::BTreeSet<_> = skipped.iter().map(|(case, _)| case).collect();
+    assert_eq!(cases.len(), skipped.len(), "each once: {skipped:?}");
     site.host.memory.swap_total_bytes = Some(0);
     assert_eq!(sizes_of(&site, &[]).0, all);
 }

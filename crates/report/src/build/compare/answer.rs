@@ -5,12 +5,13 @@ use super::tables::{percent, times};
 use super::{Title, has_published};
 use crate::document::{Block, Cell, Row, Section, Table};
 use crate::values::{self, counted};
-use analysis::compare::answer::Effect;
+use analysis::compare::answer::{Effect, Speed};
 use analysis::compare::conditions::Condition;
 use analysis::compare::{Against, Comparison, Direction};
 use analysis::figure::Figure;
 use analysis::gather::distinct;
 use analysis::names::{self, Names, words};
+use record::quantity::digits;
 
 /// Effects that are shown where room is short.
 const EFFECTS_SHOWN: usize = 12;
@@ -18,16 +19,18 @@ const EFFECTS_SHOWN: usize = 12;
 const AROUND: usize = 6;
 
 pub(super) fn section(comparison: &Comparison, against: &Against, title: &Title) -> Section {
+    if has_published(against) {
+        let blocks = vec![Block::KeyValues(vec![("SPEED".to_owned(), speed(against))]).for_all()];
+        return title.section("answer", "The answer", blocks);
+    }
     let effects = against.effects();
     let mut head = vec![("VERDICT".to_owned(), verdict(against, &effects, title.letter))];
     let mut foot = Vec::new();
-    if !has_published(against) {
-        let name = title.letter.to_string();
-        let confidence = against.confidence(comparison.base.run, &name);
-        let reasons = names::around(": ", &confidence.reasons.join("; "), "");
-        head.push(("CONFIDENCE".to_owned(), format!("{}{reasons}", confidence.level.text())));
-        foot.push(("CANNOT SEE".to_owned(), cannot_see(against)));
-    }
+    let name = title.letter.to_string();
+    let confidence = against.confidence(comparison.base.run, &name);
+    let reasons = names::around(": ", &confidence.reasons.join("; "), "");
+    head.push(("CONFIDENCE".to_owned(), format!("{}{reasons}", confidence.level.text())));
+    foot.push(("CANNOT SEE".to_owned(), cannot_see(against)));
     foot.extend(in_cycles(against).map(|told| ("IN CYCLES".to_owned(), told)));
     foot.push(("AROUND".to_owned(), around(&against.conditions)));
     let mut blocks = vec![Block::KeyValues(head).for_all()];
@@ -38,11 +41,44 @@ pub(super) fn section(comparison: &Comparison, against: &Against, title: &Title)
     title.section("answer", "The answer", blocks)
 }
 
+/// Families of experiments in a reader's words.
+const FAMILIES: [(&str, &str); 6] = [
+    ("cpu", "processor"),
+    ("os", "kernel"),
+    ("net", "network"),
+    ("fs", "files"),
+    ("clock", "clocks"),
+    ("noise", "quiet"),
+];
+
+/// `this machine against R1: processor 2.9× (12 figures), memory 3.1× (8)`.
+fn speed(against: &Against) -> String {
+    let word = |family: &str| {
+        let named = FAMILIES.iter().find(|(name, _)| *name == family);
+        named.map_or_else(|| family.to_owned(), |(_, word)| (*word).to_owned())
+    };
+    let speeds = against.speeds().into_iter();
+    let speeds = speeds.map(|Speed { family, factor, figures }| {
+        format!("{} {}× ({})", word(&family), digits(factor), counted(figures, "figure"))
+    });
+    let speeds: Vec<String> = speeds.collect();
+    let (same, near) = (against.figures.len(), against.nearest.len());
+    let counts = format!(
+        "{} of the same measurement and {near} of the nearest; nothing is tested, because printed \
+         figures have no rounds",
+        counted(same, "figure")
+    );
+    match (against.report(), speeds.is_empty()) {
+        (Some(report), false) => format!(
+            "this machine against {report}: {}; the median of how many times as fast. {counts}",
+            speeds.join(", ")
+        ),
+        _ => counts,
+    }
+}
+
 /// `B is not slower. 3 effects faster, 0 slower (20 of 1323 figures)`.
 fn verdict(against: &Against, effects: &[Effect], new: char) -> String {
-    if has_published(against) {
-        return "none: published figures have no rounds to test".to_owned();
-    }
     let tested = against.tested();
     if tested == 0 {
         return "none: no figure could be tested".to_owned();

@@ -9,7 +9,7 @@ use super::plots::{self, Shown};
 use crate::document::{Audience, Block, Cell, Document, Row, Section, Table, Tone};
 use crate::values::counted;
 use analysis::compare::conditions::{About, Condition, about};
-use analysis::compare::{Against, Compared, Comparison, Source, Untested};
+use analysis::compare::{Against, Compared, Comparison, Incomparable, Source, Untested, table};
 use analysis::figure::Figure;
 use analysis::gather::{distinct, gathered};
 use record::order::Gather;
@@ -25,8 +25,8 @@ const CLOSEST_SHOWN: usize = 3;
 /// Differences of conditions that are shown where room is short.
 const CONDITIONS_SHOWN: usize = 16;
 
-/// The document: the answer, and where it is `whole` what stands behind it. Of published machines it
-/// is whole in any case, since the answer says nothing of their figures.
+/// The document: the answer, and where it is `whole` what stands behind it. Beside a published
+/// machine every figure of its report is shown in any case.
 pub fn build(comparison: &Comparison, whole: bool) -> Document {
     let base = about(comparison.base.run);
     let abouts: Vec<About> =
@@ -43,17 +43,21 @@ pub fn build(comparison: &Comparison, whole: bool) -> Document {
     };
     let answers = titled().map(|(against, title)| answer::section(comparison, against, &title));
     let mut sections: Vec<Section> = answers.collect();
-    if whole || comparison.against.iter().any(has_published) {
+    if whole {
         sections.push(runs(&base, &abouts));
         for (against, title) in titled() {
             sections.push(surroundings(against, &title));
             sections.push(changes(against, &title));
             sections.extend(differences(against, &title));
             sections.extend(closest(against, &title));
+        }
+    }
+    if whole || comparison.against.iter().any(has_published) {
+        sections.extend(side_by_side_sections(comparison, &abouts));
+        for (against, title) in titled() {
             sections.extend(nearest(against, &title));
             sections.extend(not_compared(against, &title));
         }
-        sections.extend(side_by_side_sections(comparison, &abouts));
     }
     bounded(Document::new(title(&base, &abouts), summary(comparison), sections))
 }
@@ -101,7 +105,8 @@ fn presets<'a>(base: &'a str, new: impl Iterator<Item = &'a str>) -> String {
 }
 
 fn has_published(against: &Against) -> bool {
-    !against.nearest.is_empty() || !against.untested(Untested::Published).is_empty()
+    let has_table = || against.incomparable.iter().any(|one| table(one.figure).is_some());
+    !against.nearest.is_empty() || !against.untested(Untested::Published).is_empty() || has_table()
 }
 
 fn runs(base: &About, others: &[About]) -> Section {
@@ -181,14 +186,15 @@ fn changes(against: &Against, title: &Title) -> Section {
 }
 
 fn nothing(against: &Against) -> String {
-    if has_published(against) {
-        "Published figures have no rounds, so nothing is tested; all figures are listed side by \
-         side below."
-            .to_owned()
-    } else if against.tested() == 0 {
-        "Nothing could be tested.".to_owned()
-    } else {
-        "No figure differs by more than runs of an unchanged machine do.".to_owned()
+    match against.tested() {
+        _ if has_published(against) => "Published figures have no rounds, so nothing is tested; \
+            all figures are listed side by side below."
+            .to_owned(),
+        0 => "Nothing could be tested.".to_owned(),
+        tested => format!(
+            "None of the {} differs by more than runs of an unchanged machine do.",
+            counted(tested, "tested figure")
+        ),
     }
 }
 
@@ -290,7 +296,10 @@ fn nearest(against: &Against, title: &Title) -> Option<Section> {
 fn not_compared(against: &Against, title: &Title) -> Option<Section> {
     let mut groups: Vec<(String, Vec<&Figure>)> = Vec::new();
     let mut reasons: BTreeMap<_, Vec<&Figure>> = BTreeMap::new();
-    for one in &against.incomparable {
+    // Of a report's figures alone, where there is one: a run measures more than a report prints.
+    let is_beside = has_published(against);
+    let is_shown = |one: &&Incomparable| !is_beside || table(one.figure).is_some();
+    for one in against.incomparable.iter().filter(is_shown) {
         reasons.entry(&one.why).or_default().push(one.figure);
     }
     groups.extend(reasons.into_iter().map(|(why, figures)| (why.text(), figures)));

@@ -3,7 +3,9 @@
 use crate::document::{Audience, Block, Cell, Column, Row, Table, Tone};
 use crate::values;
 use analysis::compare::conditions::About;
-use analysis::compare::{Compared, Comparison, Direction, Near, Outcome};
+use analysis::compare::{
+    Compared, Comparison, Direction, Near, Outcome, printed as text_of, table,
+};
 use analysis::figure::Figure;
 use analysis::findings::Severity;
 use analysis::gather::gathered;
@@ -129,12 +131,18 @@ pub(super) fn side_by_side(
     abouts: &[About],
 ) -> Option<Table> {
     let several = abouts.len() > 1;
-    let mut columns = Column::list(&["figure", "#base"]);
+    let printed = printed(comparison, experiment);
+    let mut columns = Column::list(&["figure"]);
+    if !printed.is_empty() {
+        columns.extend(Column::list(&["table", "#printed"]));
+    }
+    columns.push(Column::number("base"));
     for about in abouts {
         let of = if several { about.run.as_str() } else { "new" };
         columns.push(Column::number(of));
         columns.push(Column::number("new / base"));
-        columns.push(Column::text("change"));
+        // What a report prints is not tested.
+        columns.extend(printed.is_empty().then(|| Column::text("change")));
     }
     let mut partners: Vec<BTreeMap<String, &Compared>> = Vec::new();
     for against in &comparison.against {
@@ -149,15 +157,21 @@ pub(super) fn side_by_side(
         .map(|figure| {
             let label = figure.label();
             let short = label.strip_prefix(experiment).unwrap_or(&label);
-            let mut cells = vec![
-                Cell::plain(short.trim_start_matches([':', ' ']).replace(',', ", ")),
-                value(figure),
-            ];
+            let mut cells =
+                vec![Cell::plain(short.trim_start_matches([':', ' ']).replace(',', ", "))];
+            if !printed.is_empty() {
+                let printed = printed.get(&label);
+                cells.extend(
+                    [table, text_of].map(|text| Cell::optional(printed.and_then(|of| text(of)))),
+                );
+            }
+            cells.push(value(figure));
             for of in &partners {
-                match of.get(&label) {
-                    Some(one) => cells.extend([value(one.new), ratio(one), settled(one)]),
-                    None => cells.extend([(); 3].map(|()| Cell::absent())),
-                }
+                let shown = match of.get(&label) {
+                    Some(one) => [value(one.new), ratio(one), settled(one)],
+                    None => [(); 3].map(|()| Cell::absent()),
+                };
+                cells.extend(shown.into_iter().take(if printed.is_empty() { 3 } else { 2 }));
             }
             Row::always_shown(cells)
         })
@@ -165,14 +179,30 @@ pub(super) fn side_by_side(
     (!rows.is_empty()).then(|| Table { caption: "All common figures".to_owned(), columns, rows })
 }
 
+/// Figures of a report's experiment by the labels of the base's; none without a report.
+fn printed<'a>(comparison: &Comparison<'a>, experiment: &str) -> BTreeMap<String, &'a Figure> {
+    let all = comparison.against.iter().flat_map(|against| &against.figures);
+    let own = all.filter(|one| one.base.experiment == experiment);
+    let of_report = |one: &Compared<'a>| {
+        let printed = [one.base, one.new].into_iter().find(|figure| table(figure).is_some())?;
+        Some((one.base.label(), printed))
+    };
+    own.filter_map(of_report).collect()
+}
+
 /// Published figures and the nearest ones, a row each.
 pub(super) fn nearest(figures: &[&Near], caption: &str) -> Table {
     let rows = figures.iter().map(|one| {
-        let [published, own] = [one.published, one.figure].map(|figure| Cell::plain(label(figure)));
-        let printed = Cell::plain(one.printed());
-        Row::always_shown(vec![published, printed, value(one.published), own, value(one.figure)])
+        let [published, nearest] =
+            [one.published, one.figure].map(|figure| Cell::plain(label(figure)));
+        let printed = Cell::optional(text_of(one.published));
+        let table = Cell::optional(table(one.published));
+        let values = [one.published, one.figure].map(value);
+        let [printed_value, value] = values;
+        Row::always_shown(vec![table, published, printed, printed_value, nearest, value])
     });
-    let headings = ["figure of the report", "#printed", "#value", "nearest figure", "#value"];
+    let headings =
+        ["table", "figure of the report", "#printed", "#value", "nearest figure", "#value"];
     Table::new(caption, &headings, rows)
 }
 
