@@ -150,7 +150,7 @@ fn nobody_is_swapped_out_unasked() {
     assert_eq!(sizes_of(&site, &[("limit", "memory")]).0, all);
     let (most, skipped) = sizes_of(&site, &[("limit", "1GiB,memory")]);
     assert!(most <= 4 * GIB, "{most}");
-    let cases: std::collections::BTreeSet<_> = skipped.iter().map(|(case, _)| case).collect();
+    let cases: BTreeSet<_> = skipped.iter().map(|(case, _)| case).collect();
     assert_eq!(cases.len(), skipped.len(), "each once: {skipped:?}");
     site.host.memory.swap_total_bytes = Some(0);
     assert_eq!(sizes_of(&site, &[]).0, all);
