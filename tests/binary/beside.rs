@@ -16,7 +16,7 @@ fn endless(here: &Here, more: &str) -> Child {
 
 /// The rounds of a run, and those that another plumb measured beside.
 fn met(events: &[Value]) -> (usize, Vec<&str>) {
-    let rounds = of(events, "round");
+    let rounds = events_of_kind(events, "round");
     let others = rounds.iter().flat_map(|round| round["others"].as_array().into_iter().flatten());
     for round in rounds.iter().filter(|round| round["others"].is_array()) {
         let disturbed = round["disturbed"].as_array().unwrap();

@@ -21,7 +21,7 @@ impl Blown {
     fn new() -> Blown {
         let text = recorded("clock.read --preset rehearsal");
         let events: Vec<Value> = text.lines().map(event).collect();
-        let first = |kind: &str| of(&events, kind)[0].clone();
+        let first = |kind: &str| events_of_kind(&events, kind)[0].clone();
         let (header, mut plan, mut round) = (first("header"), first("plan"), first("round"));
         let experiment = &mut plan["experiments"][0];
         let mut metric = experiment["metrics"][0].clone();

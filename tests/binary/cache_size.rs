@@ -28,7 +28,7 @@ fn own_group(here: &Here) -> Option<PathBuf> {
 
 /// The first sample of a metric at a size.
 fn first(events: &[Value], size: u64, metric: &str) -> Option<f64> {
-    of(events, "samples")
+    events_of_kind(events, "samples")
         .into_iter()
         .find(|samples| samples["case"]["size"] == size && samples["metric"] == metric)
         .map(|samples| samples["values"][0].as_f64().unwrap())
@@ -36,7 +36,7 @@ fn first(events: &[Value], size: u64, metric: &str) -> Option<f64> {
 
 /// The derived value of a metric.
 fn found<'run>(events: &'run [Value], metric: &str) -> Option<&'run Value> {
-    let mut derived = of(events, "derived").into_iter();
+    let mut derived = events_of_kind(events, "derived").into_iter();
     derived.find(|derived| derived["metric"] == metric)
 }
 

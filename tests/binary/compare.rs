@@ -119,7 +119,7 @@ fn rules_say_which_findings_fail() {
 fn figures_that_vanished_do_not_pass() {
     let here = pair(1.0);
     let mut gone = events(&here.path("new.jsonl"));
-    let first = of(&gone, "samples")[0]["metric"].clone();
+    let first = events_of_kind(&gone, "samples")[0]["metric"].clone();
     gone.retain(|event| !is(event, "samples") || event["metric"] != first);
     fs::write(here.path("new.jsonl"), lines(&gone)).unwrap();
     assert_eq!(compared(&here, &["--fail-on", "missing"]).code, Some(1));

@@ -23,7 +23,7 @@ fn can_unshare() -> bool {
 }
 
 fn outcomes(here: &Here) -> Vec<Value> {
-    of(&events(&here.record()), "outcome").into_iter().cloned().collect()
+    events_of_kind(&events(&here.record()), "outcome").into_iter().cloned().collect()
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::plumb::prelude::*;
 const ENDLESS: &str = "os.thread.count=5000000";
 
 fn outcomes(events: &[Value]) -> Vec<&Value> {
-    let outcomes = of(events, "outcome");
+    let outcomes = events_of_kind(events, "outcome");
     assert!(!outcomes.is_empty());
     outcomes
 }
@@ -75,7 +75,7 @@ fn a_worker_killed_among_its_threads_costs_its_rounds_and_leaves_nobody() {
     no_worker_stays(pid);
     killed.into_iter().for_each(session_is_empty);
     let events = here.complete();
-    let rounds = of(&events, "round");
+    let rounds = events_of_kind(&events, "round");
     assert_eq!(rounds.len(), 3);
     for round in rounds {
         assert_eq!(round["status"], "void", "{round}");

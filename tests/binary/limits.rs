@@ -23,7 +23,7 @@ const MAKERS: [&str; 9] = [
 
 /// The outcomes of cases that failed, and how many were measured.
 fn failed(events: &[Value]) -> (Vec<&Value>, usize) {
-    let mut outcomes = of(events, "outcome");
+    let mut outcomes = events_of_kind(events, "outcome");
     assert!(!outcomes.is_empty());
     let measured = outcomes.iter().filter(|outcome| outcome["outcome"] == "measured").count();
     outcomes.retain(|outcome| outcome["outcome"] == "failed");

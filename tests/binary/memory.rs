@@ -22,7 +22,7 @@ fn shrunk(args: &str) -> Option<(Group, Vec<Value>)> {
 
 /// Outcome and reason of the case with this footprint.
 fn outcome(events: &[Value], footprint: u64) -> (&str, &str) {
-    let outcomes = of(events, "outcome");
+    let outcomes = events_of_kind(events, "outcome");
     let of_case = outcomes
         .iter()
         .rfind(|outcome| outcome["case"]["footprint"] == footprint)
@@ -75,7 +75,7 @@ fn a_small_array_is_not_blamed_for_the_memory_of_a_large_one() {
     // The clocks are calibrated and clock.rate is measured before any array is made.
     let args = format!("run clock.rate memory.bandwidth --preset quick {}", chosen.join(" "));
     let Some((_, events)) = shrunk(&args) else { return skips::test("control-group") };
-    let outcomes = of(&events, "outcome");
+    let outcomes = events_of_kind(&events, "outcome");
     let of_level = |level: &str| {
         let of_case = outcomes.iter().rfind(|outcome| outcome["case"]["level"] == level);
         of_case.unwrap_or_else(|| panic!("no outcome at {level}: {outcomes:?}"))

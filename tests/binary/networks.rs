@@ -29,7 +29,7 @@ fn outcomes(prepares: &str, starts: &str) -> Option<BTreeMap<String, (String, St
         let name = format!("{} {}", text(&one["experiment"]), text(&one["case"]["ip"]));
         (name.trim_end().to_owned(), (text(&one["outcome"]), text(&one["reason"])))
     };
-    Some(of(&events, "outcome").into_iter().map(outcome).collect())
+    Some(events_of_kind(&events, "outcome").into_iter().map(outcome).collect())
 }
 
 #[test]

@@ -21,10 +21,10 @@ fn a_killed_worker_costs_one_round() {
     ended_with(0, session);
     let events = here.complete();
     assert_eq!(rounds(&events, "selftest.pulse"), (1, 1));
-    let void = of(&events, "round")[0];
+    let void = events_of_kind(&events, "round")[0];
     assert_eq!(void["status"], "void");
     assert!(void["reason"].as_str().unwrap().contains("signal: 9"), "{void}");
-    assert_eq!(of(&events, "outcome")[0]["outcome"], "measured");
+    assert_eq!(events_of_kind(&events, "outcome")[0]["outcome"], "measured");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_signal_ends_a_run_cleanly() {
         assert_eq!(rounds(&events, "selftest.echo"), (1, 0), "{name}");
         assert_eq!(rounds(&events, "selftest.pulse"), (0, 0), "{name}");
         // Every case has its outcome, also those of the stage that was not reached.
-        let outcomes = of(&events, "outcome");
+        let outcomes = events_of_kind(&events, "outcome");
         let reached = |id: &str| {
             let mut of_id = outcomes.iter().filter(|outcome| outcome["experiment"] == id);
             of_id.all(|outcome| outcome["outcome"] == "measured")

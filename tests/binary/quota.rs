@@ -22,12 +22,12 @@ fn throttled(
 }
 
 fn notes(events: &[Value]) -> String {
-    of(events, "samples").iter().map(|samples| samples["notes"].to_string()).collect()
+    events_of_kind(events, "samples").iter().map(|samples| samples["notes"].to_string()).collect()
 }
 
 /// The text of the predictions of a metric.
 fn predicted(events: &[Value], metric: &str) -> String {
-    let all = of(events, "prediction").into_iter();
+    let all = events_of_kind(events, "prediction").into_iter();
     all.filter(|event| event["metric"] == metric).map(ToString::to_string).collect()
 }
 
@@ -44,7 +44,7 @@ fn time_slices_under_a_quota_are_disturbed() {
     };
     // A round in which the quota left one process alone has no whole slice, does not count, and is
     // repeated.
-    let mut rounds = of(&events, "round");
+    let mut rounds = events_of_kind(&events, "round");
     rounds.retain(|round| round["reason"].is_null());
     let disturbed = rounds.iter().all(|round| round["disturbed"].to_string().contains("throttled"));
     assert!(!rounds.is_empty() && disturbed, "{rounds:?}");

@@ -81,16 +81,16 @@ fn a_torn_line_is_cut_and_what_is_missing_is_measured() {
     assert!(after[before.len()..].starts_with("{\"event\":\"segment\""));
     let events = events(&record);
     assert_eq!(end(&events), "complete");
-    let segments = of(&events, "segment");
+    let segments = events_of_kind(&events, "segment");
     assert_eq!((segments.len(), &segments[0]["n"]), (1, &json!(1)));
     assert!(segments[0]["calibration"]["counter_hz"].as_f64().unwrap() > 0.0);
     for series in ["selftest.echo", "selftest.fault/none"] {
         assert_eq!(rounds(&events, series), (1, 0), "{series}");
-        let of_series = of(&events, "round");
+        let of_series = events_of_kind(&events, "round");
         let round = of_series.iter().find(|round| round["series"] == series).unwrap();
         assert_eq!(round["segment"], i32::from(series == lost), "{series}");
     }
-    let outcomes = of(&events, "outcome");
+    let outcomes = events_of_kind(&events, "outcome");
     assert_eq!(outcomes.len(), 2);
     assert!(outcomes.iter().all(|outcome| outcome["outcome"] == "measured"));
     let again = resume(&here);
@@ -108,7 +108,7 @@ fn what_a_kill_kept_from_being_said_is_said_before_the_first_sample() {
     write(&record, &whole[..plan + 2]);
     assert_eq!(resume(&here).code, Some(0));
     let events = events(&record);
-    let predictions = of(&events, "prediction");
+    let predictions = events_of_kind(&events, "prediction");
     assert_eq!(predictions.len(), 3, "each once: {predictions:?}");
     let first = events.iter().position(|event| is(event, "samples")).unwrap();
     let last = events.iter().rposition(|event| is(event, "prediction")).unwrap();
@@ -130,9 +130,11 @@ fn an_interrupted_run_comes_to_the_rounds_it_would_have_had() {
     here.ends(0, &["run", "--resume", "last"]);
     let events = events(&here.record());
     assert_eq!(rounds(&events, "selftest.echo"), (9, 0));
-    let numbers: Vec<u64> = of(&events, "round").iter().filter_map(|r| r["n"].as_u64()).collect();
+    let numbers: Vec<u64> =
+        events_of_kind(&events, "round").iter().filter_map(|r| r["n"].as_u64()).collect();
     assert_eq!(numbers, (1..=9).collect::<Vec<u64>>(), "numbers go on");
-    let ends: Vec<&Value> = of(&events, "footer").iter().map(|footer| &footer["end"]).collect();
+    let ends: Vec<&Value> =
+        events_of_kind(&events, "footer").iter().map(|footer| &footer["end"]).collect();
     assert_eq!(ends, ["interrupted", "complete"]);
 }
 

@@ -7,7 +7,7 @@ fn text<'event>(event: &'event Value, field: &str) -> &'event str {
 }
 
 fn samples<'run>(events: &'run [Value], series: &str, metric: &str) -> Vec<&'run Value> {
-    of(events, "samples")
+    events_of_kind(events, "samples")
         .into_iter()
         .filter(|samples| samples["series"] == series && samples["metric"] == metric)
         .collect()
@@ -32,7 +32,7 @@ fn every_kind_of_experiment_is_recorded() {
     assert_eq!(trips[0]["values"].as_array().unwrap().len(), 50);
     let received = samples(&events, "selftest.echo", "received");
     assert_eq!(received[0]["values"], json!([50.0]));
-    let round = of(&events, "round");
+    let round = events_of_kind(&events, "round");
     let round = round.iter().find(|round| round["series"] == "selftest.echo").unwrap();
     let environment = round["environment"].as_object().unwrap();
     assert!(environment.keys().any(|name| name.starts_with("far_")), "{environment:?}");
@@ -40,7 +40,7 @@ fn every_kind_of_experiment_is_recorded() {
     // Once: blocks, and rows over time.
     let blocks = samples(&events, "selftest.pulse", "rate");
     assert_eq!((text(blocks[0], "of"), &blocks[0]["k"]), ("batch", &json!(0)));
-    let traces = of(&events, "trace");
+    let traces = events_of_kind(&events, "trace");
     let rows = traces[0]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), blocks[0]["values"].as_array().unwrap().len());
     assert_eq!(traces[0]["columns"], json!(["at_s", "rate_op_per_s"]));
@@ -49,12 +49,12 @@ fn every_kind_of_experiment_is_recorded() {
     let costs = samples(&events, "selftest.sweep", "cost");
     assert_eq!(costs.len(), 5);
     assert!(costs.iter().all(|cost| cost["of"] == "batch"));
-    let derived = of(&events, "derived");
+    let derived = events_of_kind(&events, "derived");
     assert_eq!((text(derived[0], "metric"), &derived[0]["value"]), ("knee", &json!(4096.0)));
-    let resolved = of(&events, "prediction");
+    let resolved = events_of_kind(&events, "prediction");
     let mut resolved = resolved.iter().filter(|event| event["of"] == "derived");
     assert!(resolved.any(|event| event["at"]["step"] == 4096), "`resolve` is told");
-    let outcomes = of(&events, "outcome");
+    let outcomes = events_of_kind(&events, "outcome");
     let skipped: Vec<&&Value> =
         outcomes.iter().filter(|outcome| outcome["outcome"] == "skipped").collect();
     assert_eq!(skipped.len(), 1);
@@ -92,7 +92,7 @@ fn predictions_come_first(events: &[Value]) {
 }
 
 fn reasons<'run>(events: &'run [Value], fault: &str) -> Vec<&'run str> {
-    of(events, "outcome")
+    events_of_kind(events, "outcome")
         .into_iter()
         .filter(|outcome| outcome["case"]["fault"] == fault && outcome["outcome"] == "failed")
         .map(|outcome| text(outcome, "reason"))
@@ -118,7 +118,7 @@ fn what_always_fails_is_a_failed_case_and_all_of_it_a_failed_run() {
         assert_eq!(reasons.len(), 1, "{fault}");
         assert!(reasons[0].contains(part), "{fault}: {reasons:?}");
     }
-    assert!(of(&events, "samples").is_empty());
+    assert!(events_of_kind(&events, "samples").is_empty());
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn rounds_count_whatever_went_wrong_before() {
     let events = here.measure(&["selftest.fault", "--preset", "quick", "--set", set]);
     // The answer is always the same: the goal is met as soon as the stop rule is asked.
     assert_eq!(rounds(&events, "selftest.fault/first"), (9, 1));
-    let first = of(&events, "round")
+    let first = events_of_kind(&events, "round")
         .into_iter()
         .find(|round| round["series"] == "selftest.fault/first")
         .unwrap();
@@ -162,7 +162,7 @@ fn rounds_go_on_to_the_last_look_until_the_goal_is_met() {
     let args = ["selftest.echo", "--preset", "quick", "--precision", "0.01"];
     let events = here.measure(&args);
     assert_eq!(rounds(&events, "selftest.echo"), (9, 0));
-    let plan = of(&events, "plan");
+    let plan = events_of_kind(&events, "plan");
     assert_eq!(plan[0]["looks"], json!([6, 9]));
 }
 
@@ -173,8 +173,8 @@ fn a_far_end_that_fails_voids_the_round() {
     here.ends(3, &["run", "selftest.echo", "--preset", "rehearsal", "--set", set]);
     let events = events(&here.record());
     assert_eq!(rounds(&events, "selftest.echo"), (0, 3));
-    assert!(of(&events, "samples").is_empty(), "nothing of a void round counts");
-    let outcomes = of(&events, "outcome");
+    assert!(events_of_kind(&events, "samples").is_empty(), "nothing of a void round counts");
+    let outcomes = events_of_kind(&events, "outcome");
     let reason = text(outcomes[0], "reason");
     assert!(reason.contains("far end"), "{reason}");
 }
@@ -186,7 +186,7 @@ fn the_seed_sets_the_order() {
         let args = ["selftest.fault", "selftest.echo", "--preset", "rehearsal", "--seed", seed];
         let set = ["--set", "selftest.fault.fault=none,error,panic,exit,first"];
         let events = here.measure(&[&args[..], &set].concat());
-        let rounds = of(&events, "round");
+        let rounds = events_of_kind(&events, "round");
         rounds.iter().map(|round| text(round, "series").to_owned()).collect()
     };
     let first = order("1");
@@ -208,7 +208,7 @@ fn the_budget_ends_a_run_and_says_so() {
     assert_eq!(rounds(&events, "selftest.pulse"), (1, 0));
     assert_eq!(rounds(&events, "selftest.sweep"), (0, 0));
     let over = |outcome: &&Value| text(outcome, "reason").contains("--budget");
-    assert_eq!(of(&events, "outcome").into_iter().filter(over).count(), 5);
+    assert_eq!(events_of_kind(&events, "outcome").into_iter().filter(over).count(), 5);
     // A run that measured nothing is no success, also where it is quiet.
     let nothing = here.ends(3, &["run", "selftest.pulse", "-q", "--budget", "1ms"]);
     assert!(nothing.err.contains("nothing was measured: the budget ran out"), "{nothing:?}");
@@ -225,7 +225,7 @@ fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_round
     assert_eq!(rounds(&events, "selftest.echo"), (1, 0));
     assert_eq!(rounds(&events, "selftest.pulse"), (1, 0));
     let reason = |id: &str| {
-        let outcomes = of(&events, "outcome");
+        let outcomes = events_of_kind(&events, "outcome");
         let of_id = outcomes.into_iter().find(|outcome| outcome["experiment"] == id);
         text(of_id.unwrap(), "reason").to_owned()
     };

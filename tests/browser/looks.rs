@@ -8,7 +8,7 @@ const LIGHTNESS: &str = r"(() => {
   const of = (colour) => { const parts = colour.match(/[0-9.]+/g).map(Number);
     return (parts[0] + parts[1] + parts[2]) / 3; };
   const label = document.querySelector('figure.plot .xtick text, figure.plot .ytick text');
-  return [of(getComputedStyle(document.body).backgroundColor), of(getComputedStyle(label).fill)];
+  return [events_of_kind(getComputedStyle(document.body).backgroundColor), events_of_kind(getComputedStyle(label).fill)];
 })()";
 
 /// How they are in either scheme.

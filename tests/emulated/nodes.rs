@@ -100,7 +100,7 @@ fn check_ratios(events: &[Value]) {
         let mut found = samples_of(events, metric).into_iter();
         found.find(|of| pair(of) == cell).unwrap()["values"][0].as_f64().unwrap()
     };
-    let derived = of(events, "derived");
+    let derived = events_of_kind(events, "derived");
     assert_eq!(derived.len(), 3 * 4, "{derived:?}");
     for ratio in derived {
         let (row, column) = pair(ratio);
@@ -116,7 +116,7 @@ fn check_ratios(events: &[Value]) {
 
 /// The node without memory to speak of is answered for, and nothing else is missing.
 fn check_absences(events: &[Value]) {
-    let outcomes = of(events, "outcome");
+    let outcomes = events_of_kind(events, "outcome");
     let absent: Vec<_> =
         outcomes.iter().filter(|outcome| outcome["outcome"] != "measured").collect();
     let cells: Vec<(u64, u64)> = absent.iter().map(|outcome| pair(outcome)).collect();
@@ -165,14 +165,14 @@ fn a_cpu_on_a_node_without_memory_uses_the_nearest_node_that_has_some() {
     let printed = guest::run(&machine, HOLLOW_SCRIPT);
     assert!(printed.contains("run=0\n"), "{printed}");
     let events = events(&printed, "record");
-    let samples = of(&events, "samples");
+    let samples = events_of_kind(&events, "samples");
     for experiment in ["memory.latency", "memory.fault", "memory.mlp"] {
         let is_own = |sample: &&Value| sample["series"].as_str().unwrap().starts_with(experiment);
         let notes = samples.iter().copied().filter(is_own).flat_map(|of| of["notes"].as_array());
         let is_told = |note: &Value| note.to_string().contains("the memory is on node 1");
         assert!(notes.flatten().any(is_told), "{experiment}: {printed}");
     }
-    let outcomes = of(&events, "outcome");
+    let outcomes = events_of_kind(&events, "outcome");
     assert!(!outcomes.iter().any(|outcome| outcome["outcome"] == "failed"), "{outcomes:?}");
     assert!(part(&printed, "plan").contains("node 0 has no memory"), "{printed}");
 }

@@ -42,7 +42,7 @@ struct Slice {
 fn slices(printed: &str, name: &str) -> Vec<Slice> {
     let events = events(printed, name);
     let of = |kind: &str, processes: u64| {
-        let mut of = of(&events, kind).into_iter();
+        let mut of = events_of_kind(&events, kind).into_iter();
         of.find(|one| one["metric"] == "slice" && one["case"]["processes"] == processes)
             .unwrap_or_else(|| panic!("{kind} of {processes}: {printed}"))
     };

@@ -88,7 +88,8 @@ fn check_activity(events: &[Value]) {
 
 /// The share of a case is that of the gaps that its list holds.
 fn check_lost(events: &[Value], case: &Value, share: f64) {
-    let of_case = |kind| of(events, kind).into_iter().filter(|event| event["case"] == *case);
+    let of_case =
+        |kind| events_of_kind(events, kind).into_iter().filter(|event| event["case"] == *case);
     let gaps = of_case("trace").find(|trace| trace["kind"] == "gaps").unwrap();
     assert_eq!(gaps["dropped"], 0, "{gaps}");
     let window_ns = of_case("samples")

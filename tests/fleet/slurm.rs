@@ -96,14 +96,15 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     let record = cluster.path(&format!("plumb-fleet-{}.jsonl", job.trim()));
     wait_within(PATIENCE, "pairs that are measured", || {
         let steps = whole_events(&record);
-        let last = of(&steps, "pair").iter().filter_map(|pair| pair["step"].as_u64()).max();
+        let last =
+            events_of_kind(&steps, "pair").iter().filter_map(|pair| pair["step"].as_u64()).max();
         (last? >= 4).then_some(())
     });
     cluster.network.cut(CUT);
     cluster.kill(KILLED);
     let events = wait_within(PATIENCE, "the end of the sweep", || {
         let events = whole_events(&record);
-        (!of(&events, "end").is_empty()).then_some(events)
+        (!events_of_kind(&events, "end").is_empty()).then_some(events)
     });
     // What waits for the lost nodes is Slurm alone.
     cluster.network.mend(CUT);
@@ -118,7 +119,7 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     let log = fs::read_to_string(cluster.path(&format!("plumb-fleet-{}.log", job.trim())));
     let log = log.unwrap_or_default();
 
-    let lost: Vec<u64> = of(&events, "absent")
+    let lost: Vec<u64> = events_of_kind(&events, "absent")
         .iter()
         .filter(|absent| absent["lost"] == true)
         .map(|absent| absent["rank"].as_u64().unwrap())
@@ -129,15 +130,15 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     let rest: Vec<u64> =
         cluster.network.hosts().filter(|node| ![KILLED, CUT].contains(node)).map(rank).collect();
     for one in &rest {
-        let mut figures = of(&events, "figure").into_iter();
+        let mut figures = events_of_kind(&events, "figure").into_iter();
         assert!(figures.any(|figure| figure["rank"] == *one), "{one}\n{log}");
     }
-    let missing = of(&events, "absent").into_iter().filter(|absent| {
+    let missing = events_of_kind(&events, "absent").into_iter().filter(|absent| {
         let ends = [&absent["rank"], &absent["to"]].map(Value::as_u64);
         !ends.iter().flatten().any(|end| [rank(KILLED), rank(CUT)].contains(end))
     });
     assert_eq!(missing.count(), 0, "{log}");
-    let strata: Vec<u64> = of(&events, "node")
+    let strata: Vec<u64> = events_of_kind(&events, "node")
         .iter()
         .filter(|node| node["stratum"].to_string().contains("Another processor"))
         .map(|node| node["rank"].as_u64().unwrap())

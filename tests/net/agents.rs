@@ -131,7 +131,7 @@ impl Lab {
 impl Recorded {
     /// The reasons of an experiment's cases that ended so.
     pub fn ended(&self, experiment: &str, how: &str) -> Vec<String> {
-        let outcomes = of(&self.events, "outcome").into_iter();
+        let outcomes = events_of_kind(&self.events, "outcome").into_iter();
         outcomes
             .filter(|outcome| outcome["experiment"] == experiment && outcome["outcome"] == how)
             .filter(|outcome| !outcome["case"].is_null())
@@ -141,7 +141,7 @@ impl Recorded {
 
     /// What was predicted of a metric.
     pub fn predictions(&self, experiment: &str, metric: &str) -> Vec<&Value> {
-        let told = of(&self.events, "prediction").into_iter();
+        let told = events_of_kind(&self.events, "prediction").into_iter();
         told.filter(|event| event["experiment"] == experiment && event["metric"] == metric)
             .collect()
     }
@@ -184,12 +184,12 @@ impl Recorded {
 
     /// The distributions of a metric.
     pub fn histograms(&self, metric: &str) -> Vec<&Value> {
-        let histograms = of(&self.events, "histogram").into_iter();
+        let histograms = events_of_kind(&self.events, "histogram").into_iter();
         histograms.filter(|event| event["metric"] == metric).collect()
     }
 
     pub fn rounds(&self) -> Vec<&Value> {
-        of(&self.events, "round")
+        events_of_kind(&self.events, "round")
     }
 
     pub fn header(&self) -> &Value {

@@ -22,7 +22,7 @@ fn is_whole(run: &Recorded, url: &str) {
     }
     assert!(peer["calibration"]["counter_hz"].as_f64().unwrap() > 0.0);
     assert!(!peer["cpus"].as_array().unwrap().is_empty());
-    for round in of(&run.events, "round") {
+    for round in events_of_kind(&run.events, "round") {
         assert_eq!(round["status"], "ok", "{round}");
     }
     for samples in run.samples("received", &[]) {

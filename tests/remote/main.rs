@@ -41,18 +41,19 @@ fn quantity(samples: &Value, name: &str) -> f64 {
 
 /// Text of all events of a kind.
 fn text_of(events: &[Value], kind: &str) -> String {
-    of(events, kind).into_iter().map(|event| format!("{event}\n")).collect()
+    events_of_kind(events, kind).into_iter().map(|event| format!("{event}\n")).collect()
 }
 
 /// Rounds of an experiment that do not count.
 fn lost_rounds(events: &[Value], experiment: &str) -> usize {
-    let void = of(events, "round").into_iter().filter(|round| round["status"] == "void");
+    let void =
+        events_of_kind(events, "round").into_iter().filter(|round| round["status"] == "void");
     void.filter(|round| round["series"].as_str().unwrap().starts_with(experiment)).count()
 }
 
 /// Whether some case of an experiment was measured.
 fn measured(events: &[Value], experiment: &str) -> bool {
-    of(events, "outcome")
+    events_of_kind(events, "outcome")
         .iter()
         .any(|event| event["experiment"] == experiment && event["outcome"] == "measured")
 }

@@ -15,7 +15,7 @@ fn direct_reads_of_btrfs_are_no_fakes() {
     ));
     are_measured(&events, &["fs.read", "fs.contention"]);
     // Its number is no disk's, and the counters are those of the disks below it.
-    for samples in of(&events, "samples") {
+    for samples in events_of_kind(&events, "samples") {
         let bytes = |name: &str| samples["quantities"][name].as_f64();
         assert!(bytes("device_bytes") >= bytes("asked_bytes"), "{samples}");
         assert_eq!(samples["at"]["device_kind"], "virtual", "{samples}");

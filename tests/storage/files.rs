@@ -16,7 +16,7 @@ fn run<'text>(what: &[&'text str], preset: &'text str, dir: &'text str) -> Vec<&
 
 /// How the cases of an experiment with this text in them ended, and why.
 fn cases<'run>(events: &'run [Value], experiment: &str, text: &str) -> Vec<(&'run str, &'run str)> {
-    let all = of(events, "outcome").into_iter();
+    let all = events_of_kind(events, "outcome").into_iter();
     let found = all.filter(|outcome| {
         outcome["experiment"] == experiment && outcome["case"].to_string().contains(text)
     });
@@ -87,7 +87,7 @@ fn a_directory_that_hangs_for_good_fails_all_that_is_left_there_at_once() {
     let answer = ended(session);
     let events = here.complete();
     let hung = |event: &&Value| event["reason"].to_string().contains("cannot be killed");
-    let voids = of(&events, "round").into_iter().filter(hung);
+    let voids = events_of_kind(&events, "round").into_iter().filter(hung);
     assert!(voids.count() >= 1, "{answer:?}");
     for id in ["fs.read", "fs.io"] {
         for (_, reason) in outcomes(&events, id) {

@@ -4,7 +4,7 @@ use crate::plumb::prelude::*;
 
 /// How the cases of an experiment ended, and why.
 pub fn outcomes<'run>(events: &'run [Value], experiment: &str) -> Vec<(&'run str, &'run str)> {
-    let outcomes = of(events, "outcome").into_iter();
+    let outcomes = events_of_kind(events, "outcome").into_iter();
     let of_it = outcomes.filter(|outcome| outcome["experiment"] == experiment);
     let text = |value: &'run Value| value.as_str().unwrap_or_default();
     of_it.map(|outcome| (text(&outcome["outcome"]), text(&outcome["reason"]))).collect()

@@ -100,18 +100,15 @@ const OPERATIONS: Figure = Figure {
 };
 
 /// CPU time of an operation.
-const CPU: Figure = Figure {
-    unit: Unit::NsPerOp,
-    ..TIME
-        .named("cpu")
-        .metric("cpu")
-        .keyed(7)
-        .read("cpu")
-        .goal(Goal::AtMost)
-        .taken(Statistic::Own("CPU of all rounds over their operations", |run, row| {
-            Ok(cpu_of(&rounds(&run.samples, row)?))
-        }))
-};
+const CPU: Figure =
+    Figure {
+        unit: Unit::NsPerOp,
+        ..TIME.named("cpu").metric("cpu").keyed(7).read("cpu").goal(Goal::AtMost).taken(
+            Statistic::Own("CPU of all rounds over their operations", |run, row| {
+                Ok(cpu_of(&rounds(&run.samples, row)?))
+            }),
+        )
+    };
 
 /// Least preset, how, at random or in sequence, operation, depth; the first are the most useful.
 const TABLE: [(Preset, &Entry, &str, &str, u64); 21] = [

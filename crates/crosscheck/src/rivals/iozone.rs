@@ -31,11 +31,26 @@ const TABLE: [Entry; 2] = [
              threads=1 size=16777216 written=16777216 window={ms}ms",
         )
         .beside(&[
-            write("rewrite", "Re-writer report", "op=write pattern=sequential mode=direct", AtLeast),
+            write(
+                "rewrite",
+                "Re-writer report",
+                "op=write pattern=sequential mode=direct",
+                AtLeast,
+            ),
             read("read", "Reader report", "op=read pattern=sequential mode=direct", AtLeast),
             read("reread", "Re-Reader report", "op=read pattern=sequential mode=direct", AtLeast),
-            read("random-read", "Random read report", "op=read pattern=random mode=direct", AtLeast),
-            write("random-write", "Random write report", "op=write pattern=random mode=direct", AtLeast),
+            read(
+                "random-read",
+                "Random read report",
+                "op=read pattern=random mode=direct",
+                AtLeast,
+            ),
+            write(
+                "random-write",
+                "Random write report",
+                "op=write pattern=random mode=direct",
+                AtLeast,
+            ),
         ]),
     IOZONE
         .named("cached-4k", Standard)
@@ -45,33 +60,43 @@ const TABLE: [Entry; 2] = [
              depth=1 threads=1 size=16777216 written=16777216 window={ms}ms",
         )
         .beside(&[
-            write("rewrite", "Re-writer report", "op=write pattern=sequential mode=buffered", AtLeastNearly),
+            write(
+                "rewrite",
+                "Re-writer report",
+                "op=write pattern=sequential mode=buffered",
+                AtLeastNearly,
+            ),
             read("read", "Reader report", "op=read pattern=sequential mode=cached", AtLeastNearly),
-            read("reread", "Re-Reader report", "op=read pattern=sequential mode=cached", AtLeastNearly),
-            read("random-read", "Random read report", "op=read pattern=random mode=cached", AtLeastNearly),
-            write("random-write", "Random write report", "op=write pattern=random mode=buffered", AtLeastNearly),
+            read(
+                "reread",
+                "Re-Reader report",
+                "op=read pattern=sequential mode=cached",
+                AtLeastNearly,
+            ),
+            read(
+                "random-read",
+                "Random read report",
+                "op=read pattern=random mode=cached",
+                AtLeastNearly,
+            ),
+            write(
+                "random-write",
+                "Random write report",
+                "op=write pattern=random mode=buffered",
+                AtLeastNearly,
+            ),
         ]),
 ];
 
 const IOZONE: Entry = Entry { limit_s: 120, budget_s: 60, ..entry("iozone", "fs.io") };
 /// The report of this title beside plumb's reads of this case.
-const fn read(
-    name: &'static str,
-    title: &'static str,
-    case: &'static str,
-    goal: Goal,
-) -> Figure {
+const fn read(name: &'static str, title: &'static str, case: &'static str, goal: Goal) -> Figure {
     let rate = RATE.named(name).metric("burst").in_case(case, title).goal(goal);
     rate.taken(Statistic::MeanOfRounds).differs(READ)
 }
 
 /// The same of its writes.
-const fn write(
-    name: &'static str,
-    title: &'static str,
-    case: &'static str,
-    goal: Goal,
-) -> Figure {
+const fn write(name: &'static str, title: &'static str, case: &'static str, goal: Goal) -> Figure {
     read(name, title, case, goal).differs(WRITE)
 }
 

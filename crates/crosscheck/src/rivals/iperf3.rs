@@ -43,10 +43,8 @@ const SENT: Figure = RATE
 const DATAGRAMS_SENT: Figure =
     RATE.keyed(2).read("udp").taken(Statistic::MeanOfRounds).differs(DATAGRAMS);
 
-const IPERF3: Entry = Entry {
-    server: "iperf3 -s -B 127.0.0.1 -p {port}",
-    ..near_end("iperf3", "net.bandwidth")
-};
+const IPERF3: Entry =
+    Entry { server: "iperf3 -s -B 127.0.0.1 -p {port}", ..near_end("iperf3", "net.bandwidth") };
 
 const LARGE: Entry = IPERF3.named("tcp-128k{one-cpu}", Rehearsal).asked(
     "-c 127.0.0.1 -p {port} -t {seconds} -l 131072 -P 1 -N -i 0 -J",

@@ -113,7 +113,10 @@ const TABLE: [Entry; 6] = [
         ]),
     Entry { program: "sh", behind: &["perf", "taskset", "seq"], ..SWITCH }
         .named(FAR, Thorough)
-        .asked("-c {moved} sh {far_trips} {other}", "via=pipe parties=processes pair={class} row=512")
+        .asked(
+            "-c {moved} sh {far_trips} {other}",
+            "via=pipe parties=processes pair={class} row=512",
+        )
         .beside(&[ROUND_TRIP.differs(PIPE_FAR)]),
 ];
 
@@ -149,7 +152,8 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
             pairing.ours.cpus.extend(other);
             pairing.skip = conditions.alone("a hand-over to another CPU needs two CPUs");
         }
-        let why = "the description of this CPU has no second cache of at least four times the first";
+        let why =
+            "the description of this CPU has no second cache of at least four times the first";
         let lacks_cache = entry.experiment == "memory.bandwidth" && array_bytes.is_none();
         pairing.unless(lacks_cache.then(|| Skip::because(why)))
     };

@@ -44,9 +44,8 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let count = (conditions.seconds * ECHOES_PER_S) as u64;
     let places = vec![("count", count.to_string())];
     let ends = Ends::one_cpu(conditions);
-    let pairing = |entry: &Entry| {
-        ends.place(entry.pairing(conditions, &places)).unless(refused(conditions))
-    };
+    let pairing =
+        |entry: &Entry| ends.place(entry.pairing(conditions, &places)).unless(refused(conditions));
     TABLE.iter().map(pairing).collect()
 }
 

@@ -70,10 +70,11 @@ const CONTEXT: &str = "stress-ng swaps three contexts within one thread with the
 const STRESSOR: Entry = Entry { budget_s: 8, ..entry("stress-ng", "") };
 
 /// `--fork` beside a child of ten calls.
-const PROCESS: Entry = Entry { experiment: "os.process", ..STRESSOR }.named("fork", Rehearsal).asked(
-    "--fork 1 --timeout {seconds}s --metrics",
-    "call=fork_calls resident=1MiB pages=base areas={areas} written={written}",
-);
+const PROCESS: Entry =
+    Entry { experiment: "os.process", ..STRESSOR }.named("fork", Rehearsal).asked(
+        "--fork 1 --timeout {seconds}s --metrics",
+        "call=fork_calls resident=1MiB pages=base areas={areas} written={written}",
+    );
 
 /// Real time of an operation.
 const REAL: Figure = TIME.metric("in_sequence").taken(Statistic::MeanOfRounds);
@@ -90,9 +91,8 @@ const THREAD: Figure = TIME
     .read("stress-ng: {..} pthread {n} {n} {n} {n} {n} {1e9/x} {..}")
     .taken(Statistic::Own("mean CPU time", |run, row| mean_cpu_time(&run.samples, row)));
 
-const PTHREADS: Entry = Entry { experiment: "os.thread", ..STRESSOR }
-    .named("pthread", Standard)
-    .asked(
+const PTHREADS: Entry =
+    Entry { experiment: "os.thread", ..STRESSOR }.named("pthread", Standard).asked(
         "--pthread 1 --timeout {seconds}s --metrics --pthread-max {alive}",
         "pair=same alive={alive} work=stress stack=bare count=none",
     );

@@ -107,7 +107,9 @@ static CARD: Card = Card {
     params: Peak::PARAMS,
     after: &["clock.rate"],
     views: &[
-        ViewCard::line("threads", "flop_rate").positioned("thread_count", Unit::Count).each(&["width"]),
+        ViewCard::line("threads", "flop_rate")
+            .positioned("thread_count", Unit::Count)
+            .each(&["width"]),
         ViewCard::line("threads", "rate").positioned("thread_count", Unit::Count).each(&["width"]),
         ViewCard::bars("efficiency").each(&["threads"]),
     ],

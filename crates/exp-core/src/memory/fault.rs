@@ -109,15 +109,15 @@
 //! [linux] mm/memory.c, mm/filemap.c (filemap_map_pages, do_sync_mmap_readahead).
 
 mod major;
-mod timed;
 mod predicted;
+mod timed;
 
-use timed::minor;
 use bench::device;
 use bench::device::is_virtual;
 use bench::experiment::contract::Files;
 use bench::prelude::*;
 use laws::memory::fault::Touch;
+use timed::minor;
 
 bench::experiment!(Fault);
 

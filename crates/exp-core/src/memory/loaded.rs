@@ -70,8 +70,8 @@
 
 mod members;
 
-use super::unless_without_room;
 use super::levels::{self, MOST};
+use super::unless_without_room;
 use bench::prelude::*;
 use host::cpu::Distance;
 use host::{format_cpus, parse_cpus};

@@ -61,9 +61,9 @@
 //! mode); [lemire]; [intel-optimization] (fill buffers). Miss buffers of core designs were not
 //! looked up row by row. No report has it.
 
-use super::unless_without_room;
 use super::levels::{self, MOST, Sized};
 use super::probe::MemoryProbe;
+use super::unless_without_room;
 use crate::add;
 use bench::measure::placed::{place_near, verify_node};
 use bench::measure::{Watch, abba};

@@ -247,7 +247,8 @@ impl Experiment for Numa {
         // A node's memory is placed once a round, and what happens to it stays in its column.
         pairs.order_by_key(|pair| pair.memory_node);
         for pair in pairs {
-            let series = offer.series_named(&CARD, &format!("memory-{}", pair.memory_node), Self::ORDER);
+            let series =
+                offer.series_named(&CARD, &format!("memory-{}", pair.memory_node), Self::ORDER);
             series.settings = sizes.settings();
             series.cases.push(Case::new(pair.id()));
         }

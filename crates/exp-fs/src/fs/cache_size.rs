@@ -269,7 +269,8 @@ impl Experiment for CacheSize {
 
     fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
         let of = |series: &Series| {
-            let mut cases = series.cases.iter().filter_map(|case| Swept::from_id(&case.id)).peekable();
+            let mut cases =
+                series.cases.iter().filter_map(|case| Swept::from_id(&case.id)).peekable();
             let limit = cases.peek()?.limit;
             Some(limit.found(cases.map(|case| case.size)))
         };

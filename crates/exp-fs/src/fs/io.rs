@@ -291,7 +291,9 @@ impl Experiment for Io {
 
     fn law(facts: Facts, work: &Work, at: &Case, metric: &Metric) -> Option<Prediction> {
         match window::in_law(at, &metric.name) {
-            Ok(name) => law::predict(facts, Request::from_case(work, at), name).map(Law::prediction),
+            Ok(name) => {
+                law::predict(facts, Request::from_case(work, at), name).map(Law::prediction)
+            }
             Err(why) => facts.known.is_none().then(|| unknown(why)),
         }
     }

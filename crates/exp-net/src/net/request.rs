@@ -68,9 +68,8 @@
 //! [tene] and its wrk2; [open-closed]; [jain-art]; [sockperf] (`under-load`: sends to a grid,
 //! starts its clock when it sends, leaves dropped replies out). No report has it.
 
-mod timed;
 mod party;
-use timed::{connection, loops};
+mod timed;
 use super::{foretold, tell};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
@@ -82,6 +81,7 @@ use laws::net::request::{self as law, Asked, Load, Requests, Schedule, closed_ra
 use laws::net::{Ends, Protocol};
 use party::Party;
 use std::collections::BTreeSet;
+use timed::{connection, loops};
 
 bench::experiment!(Request);
 

@@ -78,7 +78,6 @@ mod echo;
 mod fresh;
 mod timed;
 
-use timed::trip;
 use super::{DATAGRAM_BYTES_MAX, foretold, tell};
 use crate::net::ends::{Dial, Door, PATIENCE, PREAMBLE_BYTES};
 use crate::net::place::{self, Usage};
@@ -91,6 +90,7 @@ use laws::net::Ends::{self, OneThread, OtherCpu, SameCpu};
 use laws::net::rtt::Protocol::{self, Tcp, Udp, Unix};
 use laws::net::rtt::Receiver::{self, Polling};
 use laws::net::rtt::{self as law, Arrivals, By, End, Exchange};
+use timed::trip;
 use trip::{Plan, Trip};
 
 bench::experiment!(Rtt);

@@ -233,7 +233,8 @@ impl Experiment for Activity {
             "lost" => law::lost(site, cpu),
             "lost_timer" => law::lost_timer(site, cpu),
             "tick_period" => law::tick_period_ns(site, cpu),
-            other => match Cause::from_value(other.strip_prefix("lost_").map(Value::from).as_ref()) {
+            other => match Cause::from_value(other.strip_prefix("lost_").map(Value::from).as_ref())
+            {
                 Some(cause) => law::lost_other(site, cause),
                 None => {
                     return Some(unknown(

@@ -66,7 +66,6 @@
 
 mod timed;
 
-use timed::{party, peer};
 use bench::measure::{Timer, Turns, abba};
 use bench::pair::{self, Class};
 use bench::prelude::*;
@@ -75,6 +74,7 @@ use metal::place;
 use party::{Descriptors, Party, Queues, Rings};
 use peer::Peer;
 use stats::quantile::median;
+use timed::{party, peer};
 
 bench::experiment!(Ipc);
 

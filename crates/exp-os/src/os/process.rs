@@ -268,7 +268,8 @@ impl Experiment for Process {
             let fork = facts.known.map_or(1.0, |_| facts.coefficient(CARD.id, case, "reaped"));
             return Some(ratio.times(fork).prediction());
         }
-        let slope: derive::Slope = Fields::from_id(case).filter(|_| case.int("resident").is_none())?;
+        let slope: derive::Slope =
+            Fields::from_id(case).filter(|_| case.int("resident").is_none())?;
         let (returned, reaped) = law::per_page(facts, slope.call, slope.pages == Kept::Huge);
         let of = if metric.name == "return_per_page" { returned } else { reaped };
         Some(of.prediction())

@@ -74,7 +74,6 @@
 mod timed;
 mod timing;
 
-use timed::circle;
 use super::events::{Events, Number, counter, too_few_files};
 use bench::experiment::{Role, shared_round_cost};
 use bench::pair::{self, Class};
@@ -84,6 +83,7 @@ use host::refused;
 use laws::os::switch::{self as law, Handover, Parties, Via};
 use metal::handover::first_run;
 use metal::memory::SharedWords;
+use timed::circle;
 
 bench::experiment!(Switch);
 

@@ -1,10 +1,10 @@
 //! Of the processor, memory, page faults and files.
 
-use crate::table::Needs::{Arrays, File, Memory};
 use super::{entry, value};
-use crate::table::{Entry, Figure, RATE, TIME};
 use crate::Goal::Explained;
 use crate::Statistic;
+use crate::table::Needs::{Arrays, File, Memory};
+use crate::table::{Entry, Figure, RATE, TIME};
 use bench::experiment::Preset::{Quick, Standard, Thorough};
 
 pub(super) static TABLE: &[Entry] = &[
@@ -32,7 +32,9 @@ pub(super) static TABLE: &[Entry] = &[
         )
         .enough(0.01)
         .beside(&[
-            OPERATION.named("integer multiplication").in_case("instruction=mul_i64", "int64 mul: {measured}"),
+            OPERATION
+                .named("integer multiplication")
+                .in_case("instruction=mul_i64", "int64 mul: {measured}"),
             TIME.named("division of 32 bits")
                 .in_case("instruction=div_u32", "integer div: {measured}")
                 .explained(SIGNED),
@@ -46,8 +48,13 @@ pub(super) static TABLE: &[Entry] = &[
                 .in_case("instruction=mul_f32x4", "float mul: {measured}")
                 .differs(SINGLE),
             OPERATION.named("addition").in_case("instruction=add_f64", "double add: {measured}"),
-            OPERATION.named("multiplication").in_case("instruction=mul_f64", "double mul: {measured}"),
-            OPERATION.named("division").in_case("instruction=div_f64", "double div: {measured}").goal(Explained),
+            OPERATION
+                .named("multiplication")
+                .in_case("instruction=mul_f64", "double mul: {measured}"),
+            OPERATION
+                .named("division")
+                .in_case("instruction=div_f64", "double div: {measured}")
+                .goal(Explained),
         ]),
     MEMORY
         .named("memory-copy", Thorough)

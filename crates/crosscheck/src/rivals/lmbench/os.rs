@@ -1,7 +1,7 @@
 //! Of system calls, signals, processes, messages, switches, sleeps, and the network on loopback.
 
-use crate::table::Needs::{File, Hello, Listener};
 use super::{SLEEP, entry, value};
+use crate::table::Needs::{File, Hello, Listener};
 use crate::table::{Entry, Figure, RATE, TIME};
 use crate::{Goal, Statistic};
 use bench::experiment::Preset::{Quick, Rehearsal, Standard, Thorough};
@@ -121,10 +121,13 @@ pub(super) static TABLE: &[Entry] = &[
         .named("shell", Thorough)
         .asked("shell", "call=sh resident=64KiB pages=base")
         .needs(Hello)
-        .beside(&[TIME.read("Process fork+/bin/sh -c: {measured}").metric("in_sequence").explained(
-            "lmbench's shell executes `hello`, a second program to load; plumb's shell exits \
+        .beside(&[TIME
+            .read("Process fork+/bin/sh -c: {measured}")
+            .metric("in_sequence")
+            .explained(
+                "lmbench's shell executes `hello`, a second program to load; plumb's shell exits \
              itself, and is started with posix_spawn instead of fork and execlp",
-        )]),
+            )]),
     entry("lat_tcp", "net.rtt")
         .named("tcp", Standard)
         .asked("-m 1 127.0.0.1", ECHO_TCP)

@@ -82,7 +82,8 @@ fn outputs_of_two_versions_are_read() {
 fn every_row_is_in_a_recorded_output() {
     let texts: Vec<Output> = testdata(&RIVAL).iter().map(|(_, text)| said(text)).collect();
     for row in table().flat_map(|entry| entry.figures) {
-        let is_read = texts.iter().any(|text| parse(text, row.pattern).is_ok_and(|value| value > 0.0));
+        let is_read =
+            texts.iter().any(|text| parse(text, row.pattern).is_ok_and(|value| value > 0.0));
         assert!(is_read, "{}", row.pattern);
     }
 }
@@ -92,7 +93,10 @@ fn what_is_not_what_was_asked_for_is_refused() {
     let refused = [
         ("Simple syscall: 0.3744 milliseconds\n", "Simple syscall: {measured}"),
         ("Simple syscall: much microseconds\n", "Simple syscall: {measured}"),
-        ("Simple syscall: 1 microseconds\nSimple syscall: 2 microseconds\n", "Simple syscall: {measured}"),
+        (
+            "Simple syscall: 1 microseconds\nSimple syscall: 2 microseconds\n",
+            "Simple syscall: {measured}",
+        ),
         // A switch that came out negative is not printed.
         ("\n\"size=0k ovr=1.41\n2 4.15\n", "8 {x*1e3}"),
         ("16.78 inf\n", "{n} {x*1e6}"),

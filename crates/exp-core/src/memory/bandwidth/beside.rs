@@ -63,8 +63,10 @@ pub(super) fn predict(facts: Facts, case: &CaseId, metric: &str) -> Option<Predi
     let level = Level::from_value(case.get("level"))?;
     let law = match (metric, case.text("op")) {
         ("stream_mean", _) if law::says_something(facts, level) => {
-            let (stores, threads) =
-                (Stores::from_value(case.get("stores"))?, Threads::from_value(case.get("threads"))?);
+            let (stores, threads) = (
+                Stores::from_value(case.get("stores"))?,
+                Threads::from_value(case.get("threads"))?,
+            );
             law::stream_mean(facts, &Transfer::widest(Op::Copy, stores, level, threads))
         }
         ("copy_over_read", Some("copy")) if facts.known.is_none() => Ok(law::copy_over_read(level)),

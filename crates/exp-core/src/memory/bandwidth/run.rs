@@ -132,7 +132,8 @@ impl Moved {
             None => per_cycle().zip(cores_hz).map(|(bytes, hz)| bytes * hz),
         };
         // Between readings of the width probe, where those of the threads may be added up.
-        let stretches = self.window.steady_rate().map_or(Vec::new(), |_| self.window.shared.stretches());
+        let stretches =
+            self.window.steady_rate().map_or(Vec::new(), |_| self.window.shared.stretches());
         let over = |unit: f64| {
             let stretches: Vec<_> = stretches.iter().map(|one| one.over(unit)).collect();
             Values::stretches(&stretches, rate / unit)

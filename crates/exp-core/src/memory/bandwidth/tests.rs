@@ -59,7 +59,8 @@ fn a_footprint_that_is_too_large_is_cut_and_told_or_skipped() {
     let site = guest(8 * GIB);
     let known = found(2 * MIB, 100 * MIB);
     let facts = Facts { site: &site, known: Some(&known) };
-    let skip = sizes::size_of_case(facts, &widest(Read, FourTimes), 256 * MIB).expect_err("400 MiB");
+    let skip =
+        sizes::size_of_case(facts, &widest(Read, FourTimes), 256 * MIB).expect_err("400 MiB");
     assert!(skip.needed.expect("a way out").contains("limit=4"));
     // As a series: the reports' is skipped, the other is cut.
     let set = [("level", "DRAM,4xLLC"), ("threads", "1")];

@@ -65,8 +65,10 @@ pub(super) fn cases(site: &Site, points: &[Point]) -> Vec<CaseId> {
 
 /// All that the figures say together.
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
-    let points: Vec<(Point, f64)> =
-        values.figures(ID, "latency").filter_map(|(case, ns)| Some((Point::from_id(case)?, ns))).collect();
+    let points: Vec<(Point, f64)> = values
+        .figures(ID, "latency")
+        .filter_map(|(case, ns)| Some((Point::from_id(case)?, ns)))
+        .collect();
     let mut found = levels(site, known, &points);
     found.extend(line_size(&points));
     found.extend(prefetch_gain(&points));

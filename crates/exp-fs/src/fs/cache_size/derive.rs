@@ -66,7 +66,8 @@ fn of_limit(site: &Site, read: Option<f64>, values: &Known, sizes: &[Sized]) -> 
     let limit = sizes[0].0.limit;
     let case = limit.found(sizes.iter().map(|(swept, ..)| swept.size));
     let of = |metric, value| DerivedValue::new(case.clone(), metric, value);
-    let points = sizes.iter().filter_map(|(_, case, bytes)| Point::from_values(values, case, *bytes));
+    let points =
+        sizes.iter().filter_map(|(_, case, bytes)| Point::from_values(values, case, *bytes));
     let points: Vec<Point> = points.collect();
     let rung = |point: &Point| Rung { size: point.bytes, value: point.block_ns };
     let found = step(&points.iter().map(rung).collect::<Vec<Rung>>());

@@ -224,7 +224,11 @@ fn the_knee_lies_between_what_stays_and_what_does_not() {
     let cached = found.iter().find(|value| value.metric == "cached");
     let cell = cached.and_then(|value| value.cell);
     assert_eq!(cell, knee.cell, "what would just fit lies there");
-    assert_eq!(derived_value(&found, "machine_estimate"), None, "how much memory there is is unknown");
+    assert_eq!(
+        derived_value(&found, "machine_estimate"),
+        None,
+        "how much memory there is is unknown"
+    );
     let rate = derived_value(&found, "rate_above").expect("what the device gave");
     assert!((1.0e9..1.03e9).contains(&rate), "{rate}");
     assert_eq!(derived_value(&found, "rate_over_read"), Some(rate / 2e9));

@@ -20,10 +20,10 @@ use metal::memory::SharedWords;
 use metal::place;
 use metal::process::{Child, Ending};
 use reading::{Places, Tally, Used};
-use timed::block;
 use std::io;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread;
+use timed::block;
 
 /// Words at which the readers meet: how many are ready, the window's ends, how many are past its
 /// end, whether one failed, and how many have had a read in the window.

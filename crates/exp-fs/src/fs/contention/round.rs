@@ -1,7 +1,7 @@
 //! A round: the readers' files, what it costs, the readers set to work on their CPUs, and what they
 //! had written down.
 
-use super::readers::{Errand, ReaderWindow, Reader, Shared, read};
+use super::readers::{Errand, Reader, ReaderWindow, Shared, read};
 use super::{As, Competing, ID};
 use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
 use crate::fs::offered::{common_clock, cost, describe_place, text_at};
@@ -334,7 +334,11 @@ mod tests {
     fn a_full_cpu_is_found_among_all() {
         let shared = Shared {
             window_ns: 1000.0,
-            readers: vec![outcome(1, 10.0, 200, 0), outcome(0, 10.0, 500, 0), outcome(0, 10.0, 450, 0)],
+            readers: vec![
+                outcome(1, 10.0, 200, 0),
+                outcome(0, 10.0, 500, 0),
+                outcome(0, 10.0, 450, 0),
+            ],
             latencies: Vec::new(),
         };
         let (cpu, share) = busiest(&shared).expect("CPUs");

@@ -60,7 +60,6 @@ impl Places {
             drawn => drawn,
         }
     }
-
 }
 
 /// Different numbers below `slots` in drawn order: all of them, or of very many as many as are

@@ -295,7 +295,9 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
                 continue;
             }
             let samples = |metric| {
-                rehearsed.samples_of(&case.id, metric).unwrap_or_else(|| panic!("{} {metric}", case.id))
+                rehearsed
+                    .samples_of(&case.id, metric)
+                    .unwrap_or_else(|| panic!("{} {metric}", case.id))
             };
             let of = |metric| samples(metric).raw.samples()[0];
             let work = Work::from_id(&case.id).expect("ours");

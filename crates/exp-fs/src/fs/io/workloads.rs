@@ -285,7 +285,8 @@ fn put_rate(site: &Site, params: &Params, work: Work, rate_ns: Option<u64>, case
     window::put(case, rate_ns);
     if let Some(window_ns) = rate_ns.filter(|_| !work.is_read()) {
         let bytes = chosen(params, "written").unwrap_or_else(|| {
-            let likely = law::predict(Facts::prior(site), Request::from_case(&work, case), "bandwidth");
+            let likely =
+                law::predict(Facts::prior(site), Request::from_case(&work, case), "bandwidth");
             let likely = likely.map_or(0.0, |law| law.range.likely);
             device::coarse((FASTER * likely * window_ns as f64 / 1e9) as u64)
         });

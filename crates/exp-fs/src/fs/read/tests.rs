@@ -123,8 +123,9 @@ fn every_mode_is_measured_here_or_says_why_not() {
                     continue;
                 }
                 let all = ["latency_per_block", "latency", "burst_iops", "burst", "cpu"];
-                let [ns, latency, iops, bandwidth, cpu] =
-                    all.map(|metric| rehearsed.samples_of(&id, metric).expect("measured").raw.samples());
+                let [ns, latency, iops, bandwidth, cpu] = all.map(|metric| {
+                    rehearsed.samples_of(&id, metric).expect("measured").raw.samples()
+                });
                 assert!(!ns.is_empty() && !latency.is_empty() && !cpu.is_empty(), "{id}");
                 assert_eq!((iops.len(), bandwidth.len()), (ns.len(), ns.len()), "{id}");
                 for ((ns, iops), bandwidth) in ns.iter().zip(&iops).zip(&bandwidth) {

@@ -100,7 +100,8 @@ fn no_more_is_sent_or_delivered_or_dropped_than_the_kernel_knows_of() {
     }
     assert!(ours[0] > 0.0 && ours[1] > 0.0);
     for loss in losses() {
-        let value = |metric: &str| all.samples_of(&loss.case, metric).expect("recorded").raw.samples()[0];
+        let value =
+            |metric: &str| all.samples_of(&loss.case, metric).expect("recorded").raw.samples()[0];
         // Loopback itself loses nothing.
         assert!(value("loss_path").abs() < 0.02, "{}", loss.case);
     }

@@ -165,7 +165,7 @@ fn address(text: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::{
-        ADDRESSES, FIRST, NoPort, Sources, count_in_use, is_no_port, most_in_round, explained, void,
+        ADDRESSES, FIRST, NoPort, Sources, count_in_use, explained, is_no_port, most_in_round, void,
     };
     use bench::prelude::*;
     use host::ports::Ports;

@@ -1,6 +1,6 @@
 //! The near end of a case: round trips first alone, then beside the traffic.
 
-use super::far::{Counted, Said, FarAnswer, Traffic, Window, during, streams};
+use super::far::{Counted, FarAnswer, Said, Traffic, Window, during, streams};
 use crate::net::Events;
 use crate::net::ends::{Dial, Limit, Line, PATIENCE, Socket, pattern};
 use crate::net::place::{Turns, near_cpus, only, placed};

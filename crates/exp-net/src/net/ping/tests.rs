@@ -115,7 +115,9 @@ fn sockets_are_compared_with_the_nearest_of_their_cases() {
 #[test]
 fn a_peers_echo_comes_from_its_own_figures_never_from_loopbacks() {
     let site = joined(GIGABIT, GIGABIT);
-    let of = |known: &Known| prediction(&site, Some(known), &case("peer", 56, "saturated"), "round_trip");
+    let of = |known: &Known| {
+        prediction(&site, Some(known), &case("peer", 56, "saturated"), "round_trip")
+    };
     let mut known = Known::default();
     assert!(of(&known).is_none(), "nothing is known");
     let (key, ns) = measured_rtt("loopback", "same_cpu", "udp", 56, 18_000.0);

@@ -77,7 +77,8 @@ pub(super) fn serve(
     let line = &call.line;
     let places = place::places(&cpus, place::is_free(&call.case));
     let echoed = place::at_once(&sockets, places, Ok, |socket| echo(socket, of, line, times))?;
-    let mut told = FarCounts { used: usage.end(), cpu: place::only(&pinned), ..FarCounts::default() };
+    let mut told =
+        FarCounts { used: usage.end(), cpu: place::only(&pinned), ..FarCounts::default() };
     for one in echoed {
         told.messages += one.messages;
         told.cpu_ns += one.cpu_ns;

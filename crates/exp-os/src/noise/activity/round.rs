@@ -35,7 +35,8 @@ impl Settings {
         Settings {
             duration_ns: duration_ns as f64,
             samples: series.setting("samples").unwrap_or(10) as usize,
-            at_most: Level::from_value(series.settings.get("attribution")).unwrap_or(Level::Tracepoints),
+            at_most: Level::from_value(series.settings.get("attribution"))
+                .unwrap_or(Level::Tracepoints),
         }
     }
 }

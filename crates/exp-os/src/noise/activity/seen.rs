@@ -24,7 +24,12 @@ const WARM_UP_NS: f64 = 100e3;
 const IS_THE_TICK: f64 = 0.02;
 
 impl Look {
-    pub(super) fn observe(&self, tracer: &mut Tracer, threshold: &Threshold, at_most: Level) -> Seen {
+    pub(super) fn observe(
+        &self,
+        tracer: &mut Tracer,
+        threshold: &Threshold,
+        at_most: Level,
+    ) -> Seen {
         let watched = [(self.cpu, thread_number().unwrap_or(0))];
         let watch = Watch::begin(at_most, &watched, self.clock);
         // What the watch's begin left to be mapped again is touched here, not in the window.

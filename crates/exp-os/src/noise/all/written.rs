@@ -43,7 +43,9 @@ pub(super) fn write(series: &Series, party: &Party, bench: &mut Bench) {
     let losses: Vec<Loss<'_>> = party
         .members
         .iter()
-        .filter_map(|(cpu, seen)| Some(Loss::from_evidence(*cpu, seen.as_ref().ok()?, &party.evidence, clock)))
+        .filter_map(|(cpu, seen)| {
+            Some(Loss::from_evidence(*cpu, seen.as_ref().ok()?, &party.evidence, clock))
+        })
         .collect();
     // They are what is measured here.
     bench.declare(Declared::Switches(party.evidence.involuntary()));

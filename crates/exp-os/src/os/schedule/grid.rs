@@ -28,7 +28,11 @@ pub(super) struct Grid {
 
 impl Grid {
     /// From starts, ascending, in ns; `None` where nothing comes with that period.
-    pub(super) fn from_starts(switches_ns: &[f64], gaps_ns: &[f64], period_ns: f64) -> Option<Grid> {
+    pub(super) fn from_starts(
+        switches_ns: &[f64],
+        gaps_ns: &[f64],
+        period_ns: f64,
+    ) -> Option<Grid> {
         let both = [switches_ns, gaps_ns];
         let found = both.into_iter().filter_map(|starts| phase::tick(starts, &[period_ns]));
         let mut all: Vec<(f64, f64)> = found.map(|tick| (tick.period_ns, tick.phase_ns)).collect();
@@ -143,7 +147,8 @@ mod tests {
             starts.retain(|at| !(44e6..96e6).contains(at));
             starts
         });
-        let grid = Grid::from_starts(&switches, &sorted(&[&switches, &others]), 4e6).expect("ticks");
+        let grid =
+            Grid::from_starts(&switches, &sorted(&[&switches, &others]), 4e6).expect("ticks");
         assert!(grid.is_on(400e6) && !grid.is_on(402e6) && grid.is_on(4e6 - 3_000.0));
         assert_eq!(grid.of_others, 0);
         // Twenty interruptions to a tick, at any time.

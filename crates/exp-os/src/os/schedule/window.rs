@@ -119,7 +119,8 @@ impl<'spun> Seen<'spun> {
             let share = had as f64 / line.span() as f64;
             Each { share, slices: slices.len(), slice_ns: median(&slices) }
         });
-        (seen.each, seen.grid) = (each.collect(), Grid::from_starts(&switches_ns, &gaps_ns, tick_ns));
+        (seen.each, seen.grid) =
+            (each.collect(), Grid::from_starts(&switches_ns, &gaps_ns, tick_ns));
         Ok(seen)
     }
 

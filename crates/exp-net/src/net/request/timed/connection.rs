@@ -76,7 +76,10 @@ impl Connection {
 
     /// Receives what is there, in one call; `got` gets the number of each reply.
     #[inline]
-    pub(in crate::net::request) fn receive(&mut self, got: &mut impl FnMut(u64) -> Result<()>) -> Result<()> {
+    pub(in crate::net::request) fn receive(
+        &mut self,
+        got: &mut impl FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
         if self.away < self.out.len() {
             self.flush()?;
         }

@@ -75,7 +75,11 @@ impl Near {
 
     /// Each connection sends its next request when it has the reply to the last, for `window_ns`
     /// and until there were `least` requests.
-    pub(in crate::net::request) fn closed_loop(&mut self, window_ns: f64, least: usize) -> Result<Vec<Trip>> {
+    pub(in crate::net::request) fn closed_loop(
+        &mut self,
+        window_ns: f64,
+        least: usize,
+    ) -> Result<Vec<Trip>> {
         let Near { clock, connections, timeout, .. } = self;
         let begin = clock.start();
         let end = begin + clock.ticks(window_ns);
@@ -225,7 +229,11 @@ pub(in crate::net::request) struct Account {
 impl Account {
     /// Of what became of the requests of a loop. Errors: fewer than half had a reply in time; a
     /// figure would be of those that were lucky.
-    pub(in crate::net::request) fn from_trips(clock: Clock, trips: &[Trip], timeout: u64) -> Result<Account> {
+    pub(in crate::net::request) fn from_trips(
+        clock: Clock,
+        trips: &[Trip],
+        timeout: u64,
+    ) -> Result<Account> {
         let mut all = Account { count: trips.len() as u64, ..Account::default() };
         let put = |of: &mut Events, from: u64, to: Option<u64>| {
             let ticks = to.map(|to| to.saturating_sub(from));

@@ -85,7 +85,11 @@ pub(in crate::os::ipc) struct Peer<P> {
 
 impl<P: Party> Peer<P> {
     /// Forks the other party, which takes the second end to `cpu`; returns when it is there.
-    pub(in crate::os::ipc) fn start([mine, theirs]: [P; 2], bytes: usize, cpu: usize) -> Result<Peer<P>> {
+    pub(in crate::os::ipc) fn start(
+        [mine, theirs]: [P; 2],
+        bytes: usize,
+        cpu: usize,
+    ) -> Result<Peer<P>> {
         ensure!(bytes > 0, "a message of no bytes");
         let board = Board::new(1)?;
         let (reports, tell) = io::pipe().context("a pipe")?;
