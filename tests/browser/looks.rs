@@ -5,10 +5,10 @@ use crate::tab::{Look, Tab, fits_a_phone};
 
 /// How light the page and the labels of its first plot are, from 0 to 255.
 const LIGHTNESS: &str = r"(() => {
-  const of = (colour) => { const parts = colour.match(/[0-9.]+/g).map(Number);
+  const brightness = (colour) => { const parts = colour.match(/[0-9.]+/g).map(Number);
     return (parts[0] + parts[1] + parts[2]) / 3; };
   const label = document.querySelector('figure.plot .xtick text, figure.plot .ytick text');
-  return [events_of_kind(getComputedStyle(document.body).backgroundColor), events_of_kind(getComputedStyle(label).fill)];
+  return [brightness(getComputedStyle(document.body).backgroundColor), brightness(getComputedStyle(label).fill)];
 })()";
 
 /// How they are in either scheme.

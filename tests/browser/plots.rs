@@ -15,8 +15,8 @@ const NUMBERS: &str = "[...document.querySelectorAll('main section')].map((secti
     .filter((trace) => trace.hoverinfo !== 'skip');
   const flat = (values) => values == null ? []
     : [...values].flatMap((value) => typeof value === 'object' && value !== null ? [...value] : [value]);
-  const of = (name) => traces.flatMap((trace) => flat(trace[name])).filter((value) => typeof value === 'number');
-  return [section.id, { x: events_of_kind('x'), y: events_of_kind('y'), z: events_of_kind('z').flatMap((value) => [value, 10 ** value]) }];
+  const numbers = (name) => traces.flatMap((trace) => flat(trace[name])).filter((value) => typeof value === 'number');
+  return [section.id, { x: numbers('x'), y: numbers('y'), z: numbers('z').flatMap((value) => [value, 10 ** value]) }];
 })";
 
 /// What is drawn of a plot: marks with a size, in the plotting area.

@@ -76,7 +76,7 @@ fn shifts(trends: &Trends) -> Section {
             "#interval",
             "#before",
             "#after",
-            "other changes at this run only",
+            "also changed",
         ];
         let rows = found.iter().map(|(trend, changed)| shift_row(trends, trend, changed));
         blocks.push(Block::Table(Table::new("Shifts of level, by run", &headings, rows)));
