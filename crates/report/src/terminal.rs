@@ -130,7 +130,7 @@ fn note(severity: Severity, text: &str, look: Look) -> Vec<String> {
 
 /// Letters that a column of words gets before others are hidden, and one that may be hidden itself.
 const WORDS: usize = 28;
-const WORDS_OF_HIDDEN: usize = 16;
+const WORDS_OF_HIDDEN: usize = 12;
 
 /// Letters of a cell from which on it is a sentence, which reads well in a narrow column of so many.
 const SENTENCE: usize = 40;
