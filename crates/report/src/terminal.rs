@@ -157,21 +157,23 @@ fn letters(text: &str) -> usize {
     text.chars().count()
 }
 
+/// The width that a column needs, with its padding: words wrap, quantities do not.
+fn needs(table: &Table, at: usize, indent: u16) -> usize {
+    let column = &table.columns[at];
+    let (cell, word) = lengths(table, at);
+    let (left, right) = padding(at, indent);
+    let words = if column.hidden_from > 0 { WORDS_OF_HIDDEN } else { WORDS };
+    let text = match (column.is_number, cell) {
+        (true, _) => cell,
+        (false, ..SENTENCE) => word.max(cell.min(words)),
+        (false, _) => word.max(SENTENCE_WIDTH),
+    };
+    text + usize::from(left + right)
+}
+
 /// The places of the columns that a terminal has room for.
 fn fitting(table: &Table, width: usize, indent: u16) -> Vec<usize> {
-    let needs = |at: usize, column: &Column| {
-        let (cell, word) = lengths(table, at);
-        let (left, right) = padding(at, indent);
-        let words = if column.hidden_from > 0 { WORDS_OF_HIDDEN } else { WORDS };
-        let text = match (column.is_number, cell) {
-            (true, _) => cell,
-            (false, ..SENTENCE) => word.max(cell.min(words)),
-            (false, _) => word.max(SENTENCE_WIDTH),
-        };
-        text + usize::from(left + right)
-    };
-    let columns = table.columns.iter().enumerate();
-    let needs: Vec<usize> = columns.map(|(at, column)| needs(at, column)).collect();
+    let needs: Vec<usize> = (0..table.columns.len()).map(|at| needs(table, at, indent)).collect();
     let mut shown: Vec<usize> = (0..table.columns.len()).collect();
     while shown.iter().map(|at| needs[*at]).sum::<usize>() > width {
         let hidden_from = |place: &usize| table.columns[shown[*place]].hidden_from;
@@ -194,6 +196,7 @@ fn grid(table: &Table, shown: &[usize], look: Look, indent: u16) -> Grid {
     for row in table.rows.iter().filter(|row| !row.is_spare) {
         grid.add_row(shown.iter().filter_map(|at| row.cells.get(*at)).map(cell));
     }
+    let all: usize = shown.iter().map(|at| needs(table, *at, indent)).sum();
     for (at, of_table) in shown.iter().enumerate() {
         let Some(drawn) = grid.column_mut(at) else {
             continue;
@@ -208,8 +211,11 @@ fn grid(table: &Table, shown: &[usize], look: Look, indent: u16) -> Grid {
             }
         } else {
             // Words are not broken: a table that is too wide all the same is the lesser evil.
-            let longest = lengths(table, *of_table).1 + usize::from(left + right);
-            let least = u16::try_from(longest).unwrap_or(u16::MAX);
+            let least = match all <= look.width {
+                true => needs(table, *of_table, indent),
+                false => lengths(table, *of_table).1 + usize::from(left + right),
+            };
+            let least = u16::try_from(least).unwrap_or(u16::MAX);
             drawn.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
         }
     }

@@ -11,8 +11,9 @@ pub const LINES: usize = 60;
 /// Columns that its texts have at most.
 pub const COLUMNS: usize = 100;
 
-/// Findings that it has room for.
+/// Findings that it has room for, and lines of notes on key figures.
 const LOOK_AT: usize = 5;
+const NOTES: usize = 8;
 
 /// The screen, ending in a newline; `next` are the commands that lead on. Texts steer no terminal.
 pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
@@ -104,8 +105,16 @@ fn keys(summary: &Summary, look: Look) -> Vec<String> {
         return Vec::new();
     }
     let mut lines = of_table(&summary.keys, look, 0);
-    let notes = summary.notes.iter().flat_map(|note| wrapped(note, look.width, "  "));
-    lines.extend(notes.map(|note| paint(&marked(&note, Tone::Muted), look)));
+    let mut notes = Vec::new();
+    for (nth, note) in summary.notes.iter().enumerate() {
+        let more = wrapped(note, look.width, "  ");
+        if notes.len() + more.len() > NOTES {
+            notes.push(format!("  … and {} more: --full", summary.notes.len() - nth));
+            break;
+        }
+        notes.extend(more);
+    }
+    lines.extend(notes.iter().map(|note| paint(&marked(note, Tone::Muted), look)));
     lines
 }
 
@@ -130,7 +139,7 @@ mod tests {
             quality: Some(Cell::toned("fair: the core was shared 22 % of the time", Tone::Warn)),
             score: vec!["before the run: 2.1 times narrower".to_owned(); 2],
             keys: keys.hiding(&["predicted"]),
-            notes: vec!["figure 3: two modes".to_owned()],
+            notes: vec!["figure 3: two modes".to_owned(); 20],
             shared: Some("others used the core ".repeat(7)),
             so_far: None,
             experiments: None,
