@@ -1,6 +1,6 @@
 //! A report for the terminal: compact, as wide as the terminal, coloured only where asked.
 
-use super::document::{Audience, Block, Cell, Column, Document, Section, Table, Tone};
+use super::document::{Audience, Block, Cell, Document, Section, Table, Tone};
 
 mod summary;
 
