@@ -149,8 +149,8 @@ impl Choice {
         self.selectors.iter().any(|text| text.starts_with(published::PREFIX))
     }
 
-    /// The chosen preset; that of the reports where their cases are selected by name and no other
-    /// than the default is chosen.
+    /// The chosen preset. Where cases of the published reports are selected by name, the default is
+    /// the preset `reports`.
     pub fn preset(&self) -> PresetName {
         match self.preset {
             PresetName::Standard if self.names_published() => PresetName::Reports,

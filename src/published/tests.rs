@@ -150,7 +150,7 @@ fn values_follow_from_what_is_printed() {
     }
 }
 
-/// A sum over all that is printed, and what is said of it. The texts are no part of the repository:
+/// A checksum over all printed numbers, their notes and slips. The texts are no part of the repository:
 /// after a change, run `scripts/published REPORTS_DIR`, which asks for every number in them, and
 /// only then set these anew.
 #[test]

@@ -84,7 +84,7 @@ pub struct Report {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plot {
-    /// Its name in the report, or that of the table with its points.
+    /// The plot's name in the report, or the name of the table with its points.
     pub table: String,
     /// What measures its cases.
     pub selectors: Vec<String>,
@@ -289,8 +289,7 @@ impl Figure {
         self.alone.map_or(self.value, |alone| alone.value)
     }
 
-    /// Key of the case that stands beside a report's figure where this machine has not the one that
-    /// is the same or the nearest.
+    /// Key of the case that stands beside a report's figure where this machine lacks the nearest one.
     pub fn otherwise(&self) -> Option<&str> {
         self.fact("otherwise")
     }

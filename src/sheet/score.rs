@@ -44,7 +44,7 @@ pub(super) struct Machine {
     pub(super) model: String,
     pub(super) site: Site,
     figures: Vec<Measured>,
-    /// What figures are predicted from, by their experiment: those of all other experiments.
+    /// By experiment: the figures of all other experiments, from which its figures are predicted.
     seen: OnceLock<BTreeMap<&'static str, Known>>,
 }
 

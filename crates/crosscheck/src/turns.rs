@@ -79,7 +79,7 @@ pub struct Made {
 /// The commands that would be run, as they can be typed: plumb's, then the rival's, by pairing.
 ///
 /// # Errors
-/// The errors are those of [`run`].
+/// As [`run`].
 pub fn commands(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<()> {
     for ready in ready(setting, observer, stop)? {
         for pairing in &ready.pairings {

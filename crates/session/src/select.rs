@@ -29,8 +29,8 @@ enum Allowed {
 
 impl Selection {
     /// Parses selectors (`family`, `id`, `id:param=v1,v2|!v3|lo..hi,param2=…`, globs, `!negation`)
-    /// against the catalogue. A `?` behind a filter permits that no case passes, as those of the
-    /// published reports do. Errors: a selector that matches nothing, or a filter on what the
+    /// against the catalogue. A `?` behind a filter permits that no case passes; the selectors of
+    /// the published reports have it. Errors: a selector that matches nothing, or a filter on what the
     /// experiment does not have.
     pub fn parse(texts: &[String], families: &[&Family]) -> Result<Self, Usage> {
         let rules = texts.iter().map(|text| rule(text, families)).collect::<Result<_, _>>()?;
@@ -65,8 +65,8 @@ impl Selection {
         })
     }
 
-    /// What selectors with a `?` name of an experiment and no case of it is, each by the values that
-    /// are stated; the far end is loopback or `peer`.
+    /// What selectors with a `?` name in an experiment although no case of it passes: the values that
+    /// each selector states. The far end is loopback or `peer`.
     pub fn unmet<'case>(
         &self,
         family: &Family,

@@ -98,8 +98,7 @@ pub struct Speed {
 }
 
 impl<'a> Against<'a> {
-    /// Figures of a report with those of the run that stand beside them, of the same measurement
-    /// first.
+    /// Each figure of a report with the run's figure beside it. The same measurements come first.
     fn printed(&self) -> impl Iterator<Item = (&'a Figure, &'a Figure)> {
         let same = self.figures.iter().filter_map(|one| {
             match [one.base, one.new].map(|figure| table(figure).is_some()) {

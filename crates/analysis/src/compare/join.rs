@@ -136,19 +136,19 @@ pub fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
     joins
 }
 
-/// The key of now and that of before, where there was another.
+/// The present key of a figure, and its former key, if it was renamed.
 type Keys = [Option<Key>; 2];
 
 fn keys(figure: &Figure) -> Keys {
     [figure.key(), figure.former_key()]
 }
 
-/// The same of what a report states.
+/// The same keys, reduced to what a report states.
 fn stated_keys(figure: &Figure) -> Keys {
     keys(figure).map(|key| key.map(stated))
 }
 
-/// A key by what a report states: to one far end on another host, which is called `peer`.
+/// A key reduced to what a report states: each far end on another host is called `peer`.
 pub(super) fn stated(mut key: Key) -> Key {
     let mut params = key.case.0.iter_mut();
     if let Some((_, far)) =
@@ -159,8 +159,8 @@ pub(super) fn stated(mut key: Key) -> Key {
     key
 }
 
-/// Figures by the key of now, and by that of before where no other has it; of several with one key
-/// the first.
+/// Figures by their present keys, and by former keys that no other figure has. The first of several
+/// figures with one key counts.
 fn by_key(figures: &[Figure], keys: fn(&Figure) -> Keys) -> HashMap<Key, &Figure> {
     let mut all = HashMap::new();
     for nth in 0..2 {
@@ -173,7 +173,7 @@ fn by_key(figures: &[Figure], keys: fn(&Figure) -> Keys) -> HashMap<Key, &Figure
     all
 }
 
-/// The figure of another run by the name of now or of before.
+/// The figure of another run with the present or the former key.
 fn of_figure<'a>(others: &HashMap<Key, &'a Figure>, keys: Keys) -> Option<&'a Figure> {
     keys.iter().flatten().find_map(|key| others.get(key)).copied()
 }

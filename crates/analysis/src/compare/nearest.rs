@@ -7,8 +7,8 @@ use crate::figure::Figure;
 use record::key::{Key, Value};
 use std::collections::HashMap;
 
-/// The facts of a figure that name a nearest case: where no case is the same, and where this machine
-/// has not the one that is.
+/// The facts of a figure that name a nearest case: one where no case is the same, the other where
+/// this machine lacks that case.
 const NEAREST: [&str; 2] = ["nearest", "otherwise"];
 
 /// A published figure and the nearest one of ours.

@@ -257,7 +257,7 @@ macro_rules! settings {
     };
 }
 
-/// The parameters of a card from several lists: those of the case, settings, a far end.
+/// The parameters of a card, joined from several lists: the case, settings, a far end.
 #[macro_export]
 macro_rules! params {
     ($($part:expr),+ $(,)?) => {{

@@ -1,6 +1,6 @@
-//! Where threads run that wait for a device, a disk or an interface: the scheduler places them, as it
-//! does those of other programs, and a case says on which CPUs. Devices with a queue for each CPU
-//! interrupt the CPU that asked, so no other rule is one rule for all machines.
+//! Where threads run that wait for a disk or an interface. The scheduler places them, as it places
+//! the threads of other programs, and a case says on which CPUs. Devices with a queue for each CPU
+//! interrupt the CPU that asked, so pinning would not mean the same on all machines.
 
 use super::{Peer, Site};
 use host::{Host, format_cpus};
