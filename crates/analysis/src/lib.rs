@@ -56,6 +56,7 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         figures.extend(of_experiment(run, &index, experiment));
     }
     checks::apply(&mut figures);
+    keys::name(run, &mut figures);
     figures
 }
 

@@ -455,10 +455,12 @@ pub fn settle_predictions(
             }
             _ => None,
         };
-        Judged { prediction, beside, verdict }
+        let bound = prediction.bound.as_ref().and(bound.as_ref()).and_then(|check| check.value);
+        Judged { prediction, beside, bound, verdict }
     };
     figure.prior = prior.map(judged);
     figure.derived = derived.map(judged);
+    figure.ratio = figure.over_estimate();
     if let Some(check) = bound.as_ref().filter(|check| check.is_impossible()) {
         figure.outcome = Ending::Failed;
         figure.reason = Some(notes::beyond(check, metric.unit));

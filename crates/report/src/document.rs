@@ -86,9 +86,6 @@ pub struct Column {
     pub heading: String,
     /// Whether cells are quantities, set flush right.
     pub is_number: bool,
-    /// Whether the same stands in the summary of all figures: the page, which has it beside each
-    /// figure's distribution, leaves it out.
-    pub is_in_summary: bool,
     /// Which columns a narrow terminal hides first: the one of the greatest number. One of 0 is
     /// never hidden.
     pub hidden_from: u8,
@@ -399,12 +396,7 @@ impl Point {
 impl Column {
     /// A column of text.
     pub fn text(heading: &str) -> Self {
-        Column {
-            heading: heading.to_owned(),
-            is_number: false,
-            is_in_summary: false,
-            hidden_from: 0,
-        }
+        Column { heading: heading.to_owned(), is_number: false, hidden_from: 0 }
     }
 
     /// Columns by their headings; one that begins with `#` is of quantities.

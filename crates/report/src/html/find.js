@@ -68,7 +68,7 @@ const plumbFinder = (() => {
     const labels = columns[0];
     const spread = (i) => Object.fromEntries(Object.entries(spreads).map(([name, all]) => [name, all[i]]));
     const last = heads.length - 1;
-    const verdictOf = (i) => columns[last][i].replace(" (disturbed)", "");
+    const verdictOf = (i) => columns[last][i].replace(/^[\d.]+× /, "");
     const familyOf = (i) => labels[i].split(".")[0];
     const distinct = (of) => [...new Set(labels.map((_, i) => of(i)))];
     const select = (name, all, values) => {
