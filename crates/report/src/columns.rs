@@ -11,6 +11,7 @@ use analysis::figure::Figure;
 use cells::{likely, percentile, predicted, printed, share};
 use record::key::Value;
 use record::quantity::digits;
+use serde_json::json;
 
 /// A column.
 #[derive(Clone, Copy)]
@@ -182,7 +183,7 @@ pub const COLUMNS: &[Column] = &[
         .shown(3, "#ratio", |figure| Cell::optional(figure.ratio.map(digits))),
     text("plumb"),
     text("run"),
-    seen("estimate").shown(0, "#estimate", likely),
+    seen("estimate").at("prediction/likely").shown(0, "#estimate", likely),
     // What a published report prints.
     seen("table").shown(0, "table", |figure| printed(figure, "source")),
     seen("printed").shown(0, "#printed", |figure| printed(figure, "printed")),
@@ -310,29 +311,39 @@ impl Column {
 }
 
 /// Columns of a table of some figures.
-pub struct Layout(Vec<Shown>);
+pub struct Layout(Vec<(&'static Column, Shown)>);
 
 impl Layout {
     /// Those of the named columns that no table is without, or that some figure has.
     pub fn new(names: &[&str], figures: &[&Figure]) -> Layout {
         let named = names.iter().filter_map(|name| {
-            COLUMNS.iter().find(|one| one.name == *name && one.shown.is_some())?.shown
+            let mut named = COLUMNS.iter().filter(|one| one.name == *name);
+            named.find_map(|one| Some((one, one.shown?)))
         });
-        let has = |one: &Shown| figures.iter().any(|figure| (one.cell)(figure) != Cell::absent());
-        Layout(named.filter(|one| !one.is_optional || has(one)).collect())
+        let has = |shown: &Shown| figures.iter().any(|of| (shown.cell)(of) != Cell::absent());
+        Layout(named.filter(|(_, shown)| !shown.is_optional || has(shown)).collect())
     }
 
     /// The columns' heads.
     pub fn heads(&self) -> impl Iterator<Item = document::Column> {
-        self.0.iter().map(|one| {
-            let column = document::Column::list(&[one.heading]).remove(0);
-            document::Column { hidden_from: one.hidden_from, ..column }
+        self.0.iter().map(|(_, shown)| {
+            let column = document::Column::list(&[shown.heading]).remove(0);
+            document::Column { hidden_from: shown.hidden_from, ..column }
         })
     }
 
     /// A figure's cells.
     pub fn cells(&self, figure: &Figure) -> impl Iterator<Item = Cell> {
-        self.0.iter().map(|one| (one.cell)(figure))
+        self.0.iter().map(|(_, shown)| (shown.cell)(figure))
+    }
+
+    /// The same with their numbers: of an interval or a range the lower end.
+    pub fn sortable(&self, figure: &Figure) -> impl Iterator<Item = Cell> {
+        let value = json!(figure);
+        self.0.iter().map(move |(column, shown)| {
+            let number = column.fields().first().and_then(|(_, at, _)| value.pointer(at)?.as_f64());
+            Cell { number, ..(shown.cell)(figure) }
+        })
     }
 }
 
@@ -365,8 +376,8 @@ mod tests {
     #[test]
     fn each_name_of_a_layout_is_a_column_and_estimates_are_hidden_last() {
         for name in [TABLE, SUMMARY, PRINTED].concat() {
-            let column = COLUMNS.iter().find(|one| one.name == name && one.shown.is_some());
-            let hidden_from = column.and_then(|one| one.shown).expect(name).hidden_from;
+            let mut named = COLUMNS.iter().filter(|one| one.name == name);
+            let hidden_from = named.find_map(|one| one.shown).expect(name).hidden_from;
             let is_kept = ["estimate", "value", "verdict", "table", "printed", "estimate_printed"];
             assert_eq!(hidden_from == 0, is_kept.contains(&name), "{name}");
         }

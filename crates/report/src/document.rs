@@ -107,6 +107,8 @@ pub struct Cell {
     pub text: String,
     /// How it is meant.
     pub tone: Tone,
+    /// The number that it shows, in its base unit, of one that a reader sorts by.
+    pub number: Option<f64>,
 }
 
 /// How a text is meant; colours follow from it.
@@ -424,7 +426,7 @@ impl Row {
 impl Cell {
     /// A plain cell.
     pub fn plain(text: impl Into<String>) -> Self {
-        Cell { text: text.into(), tone: Tone::Plain }
+        Cell::toned(text, Tone::Plain)
     }
 
     /// What has no value.
@@ -439,6 +441,6 @@ impl Cell {
 
     /// A cell with a tone.
     pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
-        Cell { text: text.into(), tone }
+        Cell { text: text.into(), tone, number: None }
     }
 }

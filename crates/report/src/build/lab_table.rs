@@ -40,7 +40,7 @@ pub fn section(figures: &[Figure]) -> Section {
     heads.extend(layout.heads());
     let row = |figure: &&Figure| {
         let label = std::iter::once(Cell::plain(figure.label()));
-        Row::always_shown(label.chain(layout.cells(figure)).collect())
+        Row::always_shown(label.chain(layout.sortable(figure)).collect())
     };
     let caption = format!("Every figure of the run. {COLUMNS}{}", values::told_of_marks(&figures));
     let rows = figures.iter().map(row).collect();
