@@ -50,11 +50,27 @@ pub enum Kind {
 #[derive(Clone, Copy)]
 struct Shown {
     heading: &'static str,
-    cell: fn(&Figure) -> Cell,
+    seen: Seen,
     /// Whether it is left out where no figure of the table has it.
     is_optional: bool,
     /// See [`document::Column::hidden_from`].
     hidden_from: u8,
+}
+
+/// What a reader sees of a figure.
+#[derive(Clone, Copy)]
+enum Seen {
+    Text(fn(&Figure) -> Option<String>),
+    Cell(fn(&Figure) -> Cell),
+}
+
+impl Shown {
+    fn cell(&self, figure: &Figure) -> Cell {
+        match self.seen {
+            Seen::Text(text) => Cell::optional(text(figure)),
+            Seen::Cell(cell) => cell(figure),
+        }
+    }
 }
 
 /// In order of the files.
@@ -71,36 +87,32 @@ pub const COLUMNS: &[Column] = &[
     text("outcome").line("How the figure ended: measured, skipped or failed"),
     text("reason").line("Why it was skipped or failed"),
     text("needed"),
-    number("value").line("The estimate: the median of round values").always(
+    number("value").line("What was measured: the median of round values").always(
         0,
         "#measured",
-        |figure| Cell::optional(values::value(figure)),
+        Seen::Text(values::value),
     ),
-    column("ci", Kind::Ends)
-        .line("Interval of the estimate")
-        .always(2, "#interval", |figure| Cell::optional(values::interval(figure))),
+    column("ci", Kind::Ends).line("Interval of the value").always(
+        2,
+        "#interval",
+        Seen::Text(values::interval),
+    ),
     number("confidence"),
     text("interval"),
     text("condition"),
-    number("shared").shown(13, "#shared", |figure| Cell::optional(values::shared(figure))),
-    number("as_found")
-        .at("as_found/value")
-        .shown(13, "#as found", |figure| Cell::optional(values::as_found(figure))),
+    number("shared").shown(13, "#shared", values::shared),
+    number("as_found").at("as_found/value").shown(13, "#as found", values::as_found),
     column("as_found", Kind::Ends).at("as_found/ci"),
     number("as_found_confidence").at("as_found/confidence"),
     count("as_found_used").at("as_found/used"),
-    count("alone_rounds")
-        .at("alone/rounds")
-        .shown(12, "#core alone", |figure| Cell::optional(values::basis(figure))),
+    count("alone_rounds").at("alone/rounds").shown(12, "#core alone", values::basis),
     count("alone_samples").at("alone/samples"),
     count("alone_stretches").at("alone/stretches"),
-    number("cycles")
-        .line("The estimate in core cycles")
-        .shown(5, "#cycles", |figure| Cell::optional(values::of_cycles(figure))),
+    number("cycles").line("The value in core cycles").shown(5, "#cycles", values::of_cycles),
     column("predicted", Kind::Range)
         .at("prediction")
         .line("What was predicted before it was measured")
-        .always(1, "#predicted", predicted),
+        .always(1, "#predicted", Seen::Cell(predicted)),
     column("beside", Kind::Range)
         .at("prediction/beside")
         .line("What was to be expected beside a neighbour that used the core (null if none did)"),
@@ -115,7 +127,7 @@ pub const COLUMNS: &[Column] = &[
         .shown(8, "#software overhead", |figure| share(figure, |of| of.software)),
     text("verdict")
         .line("The value against this prediction, or what was to be expected beside a neighbour")
-        .always(0, "verdict", |figure| judged(figure)),
+        .always(0, "verdict", Seen::Cell(judged)),
     column("derived", Kind::Range).at("derived_prediction"),
     column("derived_beside", Kind::Range).at("derived_prediction/beside"),
     text("derived_because").at("derived_prediction/because"),
@@ -133,23 +145,16 @@ pub const COLUMNS: &[Column] = &[
     text("of").at("stats/of"),
     count("rounds").at("stats/rounds"),
     count("rounds").at("stats/used").only_line("Rounds that the value uses"),
-    count("disturbed")
-        .at("stats/disturbed")
-        .shown(9, "#disturbed", |figure| Cell::optional(values::disturbed(figure))),
-    count("used")
-        .at("stats/used")
-        .shown(6, "#trials", |figure| Cell::optional(values::trials(figure))),
+    count("disturbed").at("stats/disturbed").shown(9, "#disturbed", values::disturbed),
+    count("used").at("stats/used").shown(6, "#trials", values::trials),
     count("samples").at("stats/samples").line("Samples in them"),
     count("censored").at("stats/censored"),
     column("at_least", Kind::Texts).at("stats/at_least"),
-    number("mean")
-        .at("stats/mean")
-        .line("Mean of the samples")
-        .shown(11, "#mean", |figure| Cell::optional(values::mean(figure))),
+    number("mean").at("stats/mean").line("Mean of the samples").shown(11, "#mean", values::mean),
     number("stddev").at("stats/stddev").line("Standard deviation of the samples").shown(
         5,
         "#sd",
-        |figure| Cell::optional(values::deviation(figure)),
+        values::deviation,
     ),
     number("min").at("stats/min").line("Smallest sample"),
     number("p50")
@@ -179,8 +184,8 @@ pub const COLUMNS: &[Column] = &[
     column("unsourced", Kind::Flag).at("prediction/unsourced"),
     column("derived_unsourced", Kind::Flag).at("derived_prediction/unsourced"),
     number("ratio")
-        .line("The estimate over the best guess, before the run or else from earlier figures")
-        .shown(3, "#ratio", |figure| Cell::optional(figure.ratio.map(digits))),
+        .line("The value over the best guess before the run, else over that from earlier figures")
+        .shown(3, "#ratio", |figure| figure.ratio.map(digits)),
     text("plumb"),
     text("run"),
     seen("estimate").at("prediction/likely").shown(0, "#estimate", likely),
@@ -189,54 +194,20 @@ pub const COLUMNS: &[Column] = &[
     seen("printed").shown(0, "#printed", |figure| printed(figure, "printed")),
     seen("printed_also").shown(2, "#also printed", |figure| printed(figure, "printed_also")),
     seen("deviation").shown(1, "#deviation", |figure| printed(figure, "deviation_printed")),
-    seen("n")
-        .shown(1, "#trials", |figure| Cell::optional(figure.at.get("n").map(Value::to_string))),
+    seen("n").shown(1, "#trials", |figure| figure.at.get("n").map(Value::to_string)),
     seen("estimate_printed").shown(0, "#estimate", |figure| printed(figure, "estimate_printed")),
 ];
 
 /// The form of every table of figures: the lab report's columns, and percentiles of events.
-pub const TABLE: &[&str] = &[
-    "hardware",
-    "software",
-    "estimate",
-    "predicted",
-    "value",
-    "ci",
-    "ratio",
-    "mean",
-    "stddev",
-    "used",
-    "disturbed",
-    "alone_rounds",
-    "p50",
-    "p90",
-    "p99",
-    "max",
-    "cycles",
-    "verdict",
-    "as_found",
-    "shared",
-];
+pub const TABLE: &str = "hardware software estimate predicted value ci ratio mean stddev used \
+    disturbed alone_rounds p50 p90 p99 max cycles verdict as_found shared";
 
 /// Those of them that a summary has, whose rows are of many experiments.
-pub const SUMMARY: &[&str] = &[
-    "hardware",
-    "software",
-    "estimate",
-    "predicted",
-    "value",
-    "ci",
-    "ratio",
-    "stddev",
-    "used",
-    "disturbed",
-    "cycles",
-    "verdict",
-];
+pub const SUMMARY: &str =
+    "hardware software estimate predicted value ci ratio stddev used cycles verdict";
 
 /// What a report prints, in its own units, beside the value in ours.
-pub const PRINTED: &[&str] =
-    &["table", "printed", "printed_also", "deviation", "n", "estimate_printed", "value", "ratio"];
+pub const PRINTED: &str = "table printed printed_also deviation n estimate_printed value ratio";
 
 const fn column(name: &'static str, kind: Kind) -> Column {
     Column { name, place: name, kind, is_in_csv: true, about: None, shown: None }
@@ -276,19 +247,15 @@ impl Column {
         self,
         hidden_from: u8,
         heading: &'static str,
-        cell: fn(&Figure) -> Cell,
+        text: fn(&Figure) -> Option<String>,
     ) -> Column {
-        Column { shown: Some(Shown { heading, cell, is_optional: true, hidden_from }), ..self }
+        let seen = Seen::Text(text);
+        Column { shown: Some(Shown { heading, seen, is_optional: true, hidden_from }), ..self }
     }
 
     /// In every table that may have it.
-    const fn always(
-        self,
-        hidden_from: u8,
-        heading: &'static str,
-        cell: fn(&Figure) -> Cell,
-    ) -> Column {
-        Column { shown: Some(Shown { heading, cell, is_optional: false, hidden_from }), ..self }
+    const fn always(self, hidden_from: u8, heading: &'static str, seen: Seen) -> Column {
+        Column { shown: Some(Shown { heading, seen, is_optional: false, hidden_from }), ..self }
     }
 
     /// Its columns in a file: name, JSON pointer into a serialised figure, and what it is of a range.
@@ -315,12 +282,12 @@ pub struct Layout(Vec<(&'static Column, Shown)>);
 
 impl Layout {
     /// Those of the named columns that no table is without, or that some figure has.
-    pub fn new(names: &[&str], figures: &[&Figure]) -> Layout {
-        let named = names.iter().filter_map(|name| {
-            let mut named = COLUMNS.iter().filter(|one| one.name == *name);
+    pub fn new(names: &str, figures: &[&Figure]) -> Layout {
+        let named = names.split_whitespace().filter_map(|name| {
+            let mut named = COLUMNS.iter().filter(|one| one.name == name);
             named.find_map(|one| Some((one, one.shown?)))
         });
-        let has = |shown: &Shown| figures.iter().any(|of| (shown.cell)(of) != Cell::absent());
+        let has = |shown: &Shown| figures.iter().any(|of| shown.cell(of) != Cell::absent());
         Layout(named.filter(|(_, shown)| !shown.is_optional || has(shown)).collect())
     }
 
@@ -334,7 +301,7 @@ impl Layout {
 
     /// A figure's cells.
     pub fn cells(&self, figure: &Figure) -> impl Iterator<Item = Cell> {
-        self.0.iter().map(|(_, shown)| (shown.cell)(figure))
+        self.0.iter().map(|(_, shown)| shown.cell(figure))
     }
 
     /// The same with their numbers: of an interval or a range the lower end.
@@ -342,7 +309,7 @@ impl Layout {
         let value = json!(figure);
         self.0.iter().map(move |(column, shown)| {
             let number = column.fields().first().and_then(|(_, at, _)| value.pointer(at)?.as_f64());
-            Cell { number, ..(shown.cell)(figure) }
+            Cell { number, ..shown.cell(figure) }
         })
     }
 }
@@ -375,7 +342,7 @@ mod tests {
 
     #[test]
     fn each_name_of_a_layout_is_a_column_and_estimates_are_hidden_last() {
-        for name in [TABLE, SUMMARY, PRINTED].concat() {
+        for name in [TABLE, SUMMARY, PRINTED].iter().flat_map(|names| names.split_whitespace()) {
             let mut named = COLUMNS.iter().filter(|one| one.name == name);
             let hidden_from = named.find_map(|one| one.shown).expect(name).hidden_from;
             let is_kept = ["estimate", "value", "verdict", "table", "printed", "estimate_printed"];

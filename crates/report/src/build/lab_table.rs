@@ -6,12 +6,11 @@ use crate::values;
 use analysis::figure::Figure;
 use analysis::keys::KeyFigure;
 use analysis::names::around;
-use record::quantity::render;
 
 /// How the columns of a summary are read.
 const COLUMNS: &str = "Base hardware and software overhead are the best guesses of the shares of the \
     estimate; predicted is its range; ratio is measured over estimate; sd is the standard deviation of \
-    the samples; trials are rounds / samples, disturbed the rounds disturbed of all where the value uses them";
+    the samples; trials are rounds / samples";
 
 /// The lab summary: a row for each key figure. A group is named once.
 pub fn of_keys(keys: &[KeyFigure]) -> Table {
@@ -71,21 +70,12 @@ fn spread(figure: &Figure) -> Option<Spread> {
     })
 }
 
-/// The samples' mean; of events the percentiles; and the best guess.
+/// The samples' mean, and of events the percentiles.
 fn text(figure: &Figure) -> String {
-    let unit = figure.unit();
-    let mut parts = Vec::new();
-    if let Some(stats) = &figure.stats {
-        parts.push(format!("Mean {}", values::plain(stats.mean, unit)));
-        let percentiles = [("p50", stats.p50), ("p90", stats.p90), ("p99", stats.p99)];
-        let percentiles = percentiles.into_iter().chain([("max", stats.max)]);
-        parts.extend(percentiles.filter(|_| stats.is_of_events()).map(|(name, value)| {
-            let least = if stats.at_least.contains(&name) { "at least " } else { "" };
-            format!("{name} {least}{}", values::plain(value, unit))
-        }));
-    }
-    let range = figure.shown_range();
-    parts.extend(range.map(|range| format!("best guess {}", render(range.likely, unit))));
+    let layout = Layout::new("mean p50 p90 p99 max", &[figure]);
+    let parts = layout.heads().zip(layout.cells(figure));
+    let parts: Vec<String> =
+        parts.map(|(column, cell)| format!("{} {}", column.heading, cell.text)).collect();
     around("", &parts.join(", "), ".")
 }
 

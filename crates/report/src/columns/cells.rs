@@ -13,8 +13,8 @@ use record::quantity::render;
 const UNPREDICTED: &str = "not predictable";
 
 /// The best guess.
-pub(super) fn likely(figure: &Figure) -> Cell {
-    Cell::optional(figure.shown_range().map(|range| render(range.likely, figure.unit())))
+pub(super) fn likely(figure: &Figure) -> Option<String> {
+    Some(render(figure.shown_range()?.likely, figure.unit()))
 }
 
 pub(super) fn predicted(figure: &Figure) -> Cell {
@@ -28,26 +28,21 @@ pub(super) fn predicted(figure: &Figure) -> Cell {
 }
 
 /// One of the texts that stand with a figure of a published report.
-pub(super) fn printed(figure: &Figure, name: &str) -> Cell {
-    Cell::optional(figure.at.get(name).and_then(Value::text).map(str::to_owned))
+pub(super) fn printed(figure: &Figure, name: &str) -> Option<String> {
+    figure.at.get(name).and_then(Value::text).map(str::to_owned)
 }
 
 /// The best guess of one of the two shares of what was predicted.
-pub(super) fn share(figure: &Figure, of: fn(&Shares) -> Range) -> Cell {
-    let shares = figure.shown_prediction().and_then(|judged| judged.prediction.shares);
-    Cell::optional(shares.as_ref().map(|shares| render(of(shares).likely, figure.unit())))
+pub(super) fn share(figure: &Figure, of: fn(&Shares) -> Range) -> Option<String> {
+    let shares = figure.shown_prediction()?.prediction.shares?;
+    Some(render(of(&shares).likely, figure.unit()))
 }
 
 /// A percentile of single events, marked where events that never ended are among it.
-pub(super) fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> Cell {
-    let stats = figure.stats.as_ref().filter(|stats| stats.is_of_events());
-    Cell::optional(stats.map(|stats| {
-        let value = values::plain(of(stats), figure.unit());
-        match stats.at_least.contains(&name) {
-            true => format!("≥ {value}"),
-            false => value,
-        }
-    }))
+pub(super) fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> Option<String> {
+    let stats = figure.stats.as_ref().filter(|stats| stats.is_of_events())?;
+    let least = if stats.at_least.contains(&name) { "≥ " } else { "" };
+    Some(format!("{least}{}", values::plain(of(stats), figure.unit())))
 }
 
 /// The verdict by the shown prediction with the factor of a miss, else the outcome.
@@ -110,7 +105,6 @@ pub fn by_factor(miss: &Miss) -> String {
 #[cfg(test)]
 mod tests {
     use super::{judged, percentile, share};
-    use crate::document::Cell;
     use analysis::verdict::judge;
     use analysis::{figures, sample};
     use record::event::{Range, Shares};
@@ -120,20 +114,21 @@ mod tests {
         let mut all = figures(&sample::run());
         let figure = all.iter_mut().find(|one| one.prior.is_some() && one.stats.is_some());
         let figure = figure.expect("something was predicted");
-        assert_eq!(share(figure, |of| of.hardware), Cell::absent());
+        assert_eq!(share(figure, |of| of.hardware), None);
         let range = |low: f64, high: f64| Range { low, likely: (low + high) / 2.0, high };
         let shares = Shares { hardware: range(1.0, 3.0), software: range(0.0, 0.0) };
         let judged = figure.prior.as_mut().expect("was predicted");
         judged.prediction.shares = Some(shares);
-        assert!(share(figure, |of| of.hardware).text.starts_with('2'));
-        assert!(share(figure, |of| of.software).text.starts_with('0'));
+        assert!(share(figure, |of| of.hardware).is_some_and(|text| text.starts_with('2')));
+        assert!(share(figure, |of| of.software).is_some_and(|text| text.starts_with('0')));
         let stats = figure.stats.as_mut().expect("was measured");
         (stats.sample_kind, stats.samples, stats.p99) = ("event".to_owned(), 100, 5.0);
         stats.at_least = vec!["max"];
-        assert!(!percentile(figure, "p99", |of| of.p99).text.starts_with('≥'));
-        assert!(percentile(figure, "max", |of| of.max).text.starts_with('≥'));
+        let is_bound = |text: Option<String>| text.is_some_and(|text| text.starts_with('≥'));
+        assert!(!is_bound(percentile(figure, "p99", |of| of.p99)));
+        assert!(is_bound(percentile(figure, "max", |of| of.max)));
         figure.stats.as_mut().expect("was measured").sample_kind = "batch(4)".to_owned();
-        assert_eq!(percentile(figure, "p99", |of| of.p99), Cell::absent());
+        assert_eq!(percentile(figure, "p99", |of| of.p99), None);
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn table(keys: &Keys) -> Markup {
     let columns = &keys.table.columns[first..];
     html! {
         table {
-            @if keys.is_ladder { caption.unseen { (keys.table.caption) } }
+            caption.unseen { (keys.title) }
             thead { tr;
                 @for (at, column) in columns.iter().enumerate() {
                     th scope="col"; (column.heading)
