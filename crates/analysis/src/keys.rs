@@ -30,14 +30,11 @@ pub fn group_of(figure: &Figure) -> usize {
     GROUPS.iter().position(has).unwrap_or(GROUPS.len())
 }
 
-/// A key figure.
+/// A figure of the summary, with its group's title and its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeyFigure<'run> {
-    /// Title of its group.
     pub group: &'static str,
-    /// Its name in the summary.
     pub title: &'run str,
-    /// The figure.
     pub figure: &'run Figure,
 }
 
@@ -93,9 +90,11 @@ fn of_experiment<'run>(
                     && key.is_of(&figure.case)
             };
             let at = best(figures, own.iter().copied().filter(|at| is_it(&figures[*at])))?;
-            let title = format!("{} {}", key.line, key.name);
-            let title = title.trim_end();
-            Some((end.map_or(title.to_owned(), |end| format!("{end}: {title}")), at))
+            let title = match end {
+                Some(end) => format!("{end}: {}", key.title()),
+                None => key.title(),
+            };
+            Some((title, at))
         })
     })
 }

@@ -13,7 +13,7 @@ use record::key::Value;
 use record::quantity::digits;
 use serde_json::json;
 
-/// A column.
+/// A column of figures, in files and in tables for people.
 #[derive(Clone, Copy)]
 pub struct Column {
     /// Its name in files; of an interval or a range what the names of their ends begin with.
@@ -38,9 +38,9 @@ pub enum Kind {
     Count,
     Flag,
     Texts,
-    /// Parameters by their names.
+    /// Parameters, by their names.
     Case,
-    /// Two ends.
+    /// Two ends of an interval.
     Ends,
     /// `low`, `likely` and `high`.
     Range,
@@ -77,7 +77,7 @@ impl Shown {
 pub const COLUMNS: &[Column] = &[
     text("experiment").line("Experiment, for example memory.latency"),
     text("params").only_line("Parameters of the case, as name=value joined by commas"),
-    text("case").at("params"),
+    text("case").place("params"),
     column("case", Kind::Case).only_line("The same as an object"),
     text("at"),
     text("metric").line("Name of the metric; null where a whole case or experiment is absent"),
@@ -101,94 +101,95 @@ pub const COLUMNS: &[Column] = &[
     text("interval"),
     text("condition"),
     number("shared").shown(13, "#shared", values::shared),
-    number("as_found").at("as_found/value").shown(13, "#as found", values::as_found),
-    column("as_found", Kind::Ends).at("as_found/ci"),
-    number("as_found_confidence").at("as_found/confidence"),
-    count("as_found_used").at("as_found/used"),
-    count("alone_rounds").at("alone/rounds").shown(12, "#core alone", values::basis),
-    count("alone_samples").at("alone/samples"),
-    count("alone_stretches").at("alone/stretches"),
+    number("as_found").place("as_found/value").shown(13, "#as found", values::as_found),
+    column("as_found", Kind::Ends).place("as_found/ci"),
+    number("as_found_confidence").place("as_found/confidence"),
+    count("as_found_used").place("as_found/used"),
+    count("alone_rounds").place("alone/rounds").shown(12, "#core alone", values::basis),
+    count("alone_samples").place("alone/samples"),
+    count("alone_stretches").place("alone/stretches"),
     number("cycles").line("The value in core cycles").shown(5, "#cycles", values::of_cycles),
     column("predicted", Kind::Range)
-        .at("prediction")
+        .place("prediction")
         .line("What was predicted before it was measured")
         .always(1, "#predicted", Seen::Cell(predicted)),
     column("beside", Kind::Range)
-        .at("prediction/beside")
+        .place("prediction/beside")
         .line("What was to be expected beside a neighbour that used the core (null if none did)"),
-    text("predicted_because").at("prediction/because"),
+    text("predicted_because").place("prediction/because"),
     column("hardware", Kind::Range)
-        .at("prediction/shares/hardware")
+        .place("prediction/shares/hardware")
         .line("Share of base hardware in the prediction (null if unknown)")
         .shown(8, "#base hardware", |figure| share(figure, |of| of.hardware)),
     column("software", Kind::Range)
-        .at("prediction/shares/software")
+        .place("prediction/shares/software")
         .line("Share of software overhead in the prediction (null if unknown)")
         .shown(8, "#software overhead", |figure| share(figure, |of| of.software)),
     text("verdict")
         .line("The value against this prediction, or what was to be expected beside a neighbour")
         .always(0, "verdict", Seen::Cell(judged)),
-    column("derived", Kind::Range).at("derived_prediction"),
-    column("derived_beside", Kind::Range).at("derived_prediction/beside"),
-    text("derived_because").at("derived_prediction/because"),
-    column("derived_hardware", Kind::Range).at("derived_prediction/shares/hardware"),
-    column("derived_software", Kind::Range).at("derived_prediction/shares/software"),
+    column("derived", Kind::Range).place("derived_prediction"),
+    column("derived_beside", Kind::Range).place("derived_prediction/beside"),
+    text("derived_because").place("derived_prediction/because"),
+    column("derived_hardware", Kind::Range).place("derived_prediction/shares/hardware"),
+    column("derived_software", Kind::Range).place("derived_prediction/shares/software"),
     text("derived_verdict"),
-    number("bound").at("prediction/bound"),
-    text("bound_side").at("prediction/bound_rule/side"),
-    text("bound_rule").at("prediction/bound_rule/rule"),
-    column("bound_warns_only", Kind::Flag).at("prediction/bound_rule/warns_only"),
-    number("derived_bound").at("derived_prediction/bound"),
-    text("derived_bound_side").at("derived_prediction/bound_rule/side"),
-    text("derived_bound_rule").at("derived_prediction/bound_rule/rule"),
-    column("derived_bound_warns_only", Kind::Flag).at("derived_prediction/bound_rule/warns_only"),
-    text("of").at("stats/of"),
-    count("rounds").at("stats/rounds"),
-    count("rounds").at("stats/used").only_line("Rounds that the value uses"),
-    count("disturbed").at("stats/disturbed").shown(9, "#disturbed", values::disturbed),
-    count("used").at("stats/used").shown(6, "#trials", values::trials),
-    count("samples").at("stats/samples").line("Samples in them"),
-    count("censored").at("stats/censored"),
-    column("at_least", Kind::Texts).at("stats/at_least"),
-    number("mean").at("stats/mean").line("Mean of the samples").shown(11, "#mean", values::mean),
-    number("stddev").at("stats/stddev").line("Standard deviation of the samples").shown(
+    number("bound").place("prediction/bound"),
+    text("bound_side").place("prediction/bound_rule/side"),
+    text("bound_rule").place("prediction/bound_rule/rule"),
+    column("bound_warns_only", Kind::Flag).place("prediction/bound_rule/warns_only"),
+    number("derived_bound").place("derived_prediction/bound"),
+    text("derived_bound_side").place("derived_prediction/bound_rule/side"),
+    text("derived_bound_rule").place("derived_prediction/bound_rule/rule"),
+    column("derived_bound_warns_only", Kind::Flag)
+        .place("derived_prediction/bound_rule/warns_only"),
+    text("of").place("stats/of"),
+    count("rounds").place("stats/rounds"),
+    count("rounds").place("stats/used").only_line("Rounds that the value uses"),
+    count("disturbed").place("stats/disturbed").shown(9, "#disturbed", values::disturbed),
+    count("used").place("stats/used").shown(6, "#trials", values::trials),
+    count("samples").place("stats/samples").line("Samples in them"),
+    count("censored").place("stats/censored"),
+    column("at_least", Kind::Texts).place("stats/at_least"),
+    number("mean").place("stats/mean").line("Mean of the samples").shown(11, "#mean", values::mean),
+    number("stddev").place("stats/stddev").line("Standard deviation of the samples").shown(
         5,
         "#sd",
         values::deviation,
     ),
-    number("min").at("stats/min").line("Smallest sample"),
+    number("min").place("stats/min").line("Smallest sample"),
     number("p50")
-        .at("stats/p50")
+        .place("stats/p50")
         .line("Median of the samples")
         .shown(10, "#p50", |figure| percentile(figure, "p50", |stats| stats.p50)),
     number("p90")
-        .at("stats/p90")
+        .place("stats/p90")
         .shown(10, "#p90", |figure| percentile(figure, "p90", |stats| stats.p90)),
-    number("p99").at("stats/p99").line("99th percentile of the samples").shown(
+    number("p99").place("stats/p99").line("99th percentile of the samples").shown(
         7,
         "#p99",
         |figure| percentile(figure, "p99", |stats| stats.p99),
     ),
     number("max")
-        .at("stats/max")
+        .place("stats/max")
         .line("Largest sample")
         .shown(9, "#max", |figure| percentile(figure, "max", |stats| stats.max)),
-    count("outliers").at("stats/outliers"),
-    number("mean_without_outliers").at("stats/mean_without_outliers"),
-    count("modes").at("stats/modes"),
-    number("best_round").at("stats/best_round"),
-    number("median_all").at("stats/median_all"),
-    number("median_undisturbed").at("stats/median_undisturbed"),
+    count("outliers").place("stats/outliers"),
+    number("mean_without_outliers").place("stats/mean_without_outliers"),
+    count("modes").place("stats/modes"),
+    number("best_round").place("stats/best_round"),
+    number("median_all").place("stats/median_all"),
+    number("median_undisturbed").place("stats/median_undisturbed"),
     text("key"),
     column("notes", Kind::Texts).line("Caveats"),
-    column("unsourced", Kind::Flag).at("prediction/unsourced"),
-    column("derived_unsourced", Kind::Flag).at("derived_prediction/unsourced"),
+    column("unsourced", Kind::Flag).place("prediction/unsourced"),
+    column("derived_unsourced", Kind::Flag).place("derived_prediction/unsourced"),
     number("ratio")
         .line("The value over the best guess before the run, else over that from earlier figures")
         .shown(3, "#ratio", |figure| figure.ratio.map(digits)),
     text("plumb"),
     text("run"),
-    seen("estimate").at("prediction/likely").shown(0, "#estimate", likely),
+    seen("estimate").place("prediction/likely").shown(0, "#estimate", likely),
     // What a published report prints.
     seen("table").shown(0, "table", |figure| printed(figure, "source")),
     seen("printed").shown(0, "#printed", |figure| printed(figure, "printed")),
@@ -231,7 +232,7 @@ const fn seen(name: &'static str) -> Column {
 }
 
 impl Column {
-    const fn at(self, place: &'static str) -> Column {
+    const fn place(self, place: &'static str) -> Column {
         Column { place, ..self }
     }
 

@@ -60,7 +60,7 @@ impl ProbedRound {
 pub struct Basis {
     /// Rounds that have some.
     pub rounds: usize,
-    /// Their number.
+    /// Number of the samples in them.
     pub samples: usize,
     /// Stretches: consecutive ones of one visit.
     pub stretches: usize,

@@ -12,7 +12,7 @@ use record::quantity::render;
 /// The verdict where a range says nothing.
 const UNPREDICTED: &str = "not predictable";
 
-/// The best guess.
+/// The best guess of the range that is shown.
 pub(super) fn likely(figure: &Figure) -> Option<String> {
     Some(render(figure.shown_range()?.likely, figure.unit()))
 }
