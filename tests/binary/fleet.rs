@@ -123,7 +123,10 @@ fn a_plan_says_slots_and_time() {
     let plan = here.ends(0, &["fleet", "plan", "-N", "64", "--json"]).json();
     assert_eq!((&plan["nodes"], &plan["slots"]), (&json!(64), &json!(18)));
     let alone_s = plan["alone_s"].as_f64().unwrap();
-    assert_eq!(plan["duration_s"].as_f64().unwrap(), alone_s + 18.0 * plan["slot_s"].as_f64().unwrap());
+    assert_eq!(
+        plan["duration_s"].as_f64().unwrap(),
+        alone_s + 18.0 * plan["slot_s"].as_f64().unwrap()
+    );
     let small = here.ends(0, &["fleet", "plan", "-N", "5"]).out;
     assert!(small.contains("none can be accused"), "{small}");
 }

@@ -107,7 +107,10 @@ fn the_job_script_of_a_sweep_starts_this_binary() {
     }
     let mut batch = here.other("bash");
     batch.args(["-c", include_str!("../../packaging/fleet.sbatch"), "fleet.sbatch"]);
-    batch.args("cpu.peak:op=fma,type=f64,threads=1 --preset=rehearsal --steps=0 --alone=6s --seed=7".words());
+    batch.args(
+        "cpu.peak:op=fma,type=f64,threads=1 --preset=rehearsal --steps=0 --alone=6s --seed=7"
+            .words(),
+    );
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
     batch.env("PATH", path).env("PLUMB", PLUMB).env("LEAD", "2").env("SLURM_JOB_ID", "7");
     let answer = ends(0, batch);

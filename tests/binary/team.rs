@@ -46,7 +46,14 @@ fn header(rank: u32, name: &str, started: &str) -> Line {
     Line { node: Some(Box::new(header)), ..Line::default() }
 }
 
-fn figure(experiment: &str, case: CaseId, metric: &str, unit: Unit, kind: Kind, value: f64) -> Figure {
+fn figure(
+    experiment: &str,
+    case: CaseId,
+    metric: &str,
+    unit: Unit,
+    kind: Kind,
+    value: f64,
+) -> Figure {
     Figure {
         experiment: experiment.to_owned(),
         case,
@@ -81,7 +88,8 @@ fn pair((slot, from, to): (u32, u32, u32)) -> Line {
     let value = if is_far(from) == is_far(to) { 2e9 } else { 1e9 };
     let rate = figure("net.bandwidth", CaseId::new(), "goodput", Unit::BPerS, Kind::Io, value);
     let (purpose, to) = (Purpose::Matching, host(to));
-    let pair = Pair { slot, purpose, to, begin_s: 1.0, end_s: 2.0, offset_s: 0.0, figures: vec![rate] };
+    let pair =
+        Pair { slot, purpose, to, begin_s: 1.0, end_s: 2.0, offset_s: 0.0, figures: vec![rate] };
     Line { pair: Some(pair), ..Line::default() }
 }
 

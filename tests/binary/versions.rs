@@ -62,8 +62,11 @@ fn a_sweep_of_every_format_is_exported() {
     for format in 2..=fleet::file::FLEET_FORMAT {
         let here = Here::new();
         here.make_dir("sweep");
-        fs::write(here.path("sweep/node.jsonl"), kept_at("versions", &format!("node-{format}.jsonl")))
-            .unwrap();
+        fs::write(
+            here.path("sweep/node.jsonl"),
+            kept_at("versions", &format!("node-{format}.jsonl")),
+        )
+        .unwrap();
         let lines = here.ends(0, &["fleet", "report", "sweep", "--format", "ndjson"]);
         let lines = lines.json_lines();
         assert!(!lines.is_empty(), "{format}");
@@ -97,7 +100,8 @@ fn other_formats_are_refused_with_the_way_out() {
     }
     let newer = fleet::file::FLEET_FORMAT + 1;
     here.make_dir("sweep");
-    fs::write(here.path("sweep/n1.jsonl"), format!("{{\"node\":{{\"format\":{newer}}}}}\n")).unwrap();
+    fs::write(here.path("sweep/n1.jsonl"), format!("{{\"node\":{{\"format\":{newer}}}}}\n"))
+        .unwrap();
     let refused = here.ends(2, &["fleet", "report", "sweep", "--format", "ndjson"]);
     assert!(refused.err.contains(&format!("its format is {newer}")), "{refused:?}");
     assert!(refused.err.contains("use a newer plumb"), "{refused:?}");

@@ -22,7 +22,8 @@ impl Sweep {
         let here = Here::new();
         here.ends(0, &["agent", "--new-key", "key"]);
         // Free a moment ago: whoever takes them meanwhile fails the test, and says so.
-        let free: Vec<TcpListener> = (0..hosts).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let free: Vec<TcpListener> =
+            (0..hosts).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let address = |listener: &TcpListener| format!("{}\n", listener.local_addr().unwrap());
         fs::write(here.path("hosts"), free.iter().map(address).collect::<String>()).unwrap();
         here.make_dir("out");
@@ -50,7 +51,8 @@ impl Sweep {
     }
 
     pub fn lines(&self, rank: usize) -> Vec<Value> {
-        let text = fs::read_to_string(self.here.path(&format!("out/{rank}.jsonl"))).unwrap_or_default();
+        let text =
+            fs::read_to_string(self.here.path(&format!("out/{rank}.jsonl"))).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
@@ -71,7 +73,7 @@ fn three_nodes_measure_themselves_and_each_other() {
     for node in sweep.start_all() {
         let ended = node.ended_within(PATIENCE);
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert!(ended.err.contains("fewer than six nodes: no node can be accused"), "{ended:?}");
+        assert!(ended.said.contains("fewer than six nodes: no node can be accused"), "{ended:?}");
     }
     let all: Vec<Vec<Value>> = (0..3).map(|rank| sweep.lines(rank)).collect();
     for lines in &all {
@@ -97,6 +99,10 @@ fn a_frozen_node_costs_its_own_pairs() {
     wait_for("the first lines", || (0..4).all(|rank| !sweep.lines(rank).is_empty()).then_some(()));
     let frozen = nodes.remove(1);
     frozen.signal("STOP");
+    // The agent by which it is asked for its clock.
+    let pid = frozen.pid();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.split_whitespace().for_each(|child| signal("STOP", child.parse().unwrap()));
     let code = nodes.into_iter().map(|node| node.ended_within(PATIENCE).code);
     assert!(code.collect::<Vec<_>>().iter().all(|code| *code == Some(0)));
     let name = |rank: usize| {
@@ -104,7 +110,12 @@ fn a_frozen_node_costs_its_own_pairs() {
         hosts.lines().nth(rank).unwrap().to_owned()
     };
     let report = sweep.report();
-    let lost: Vec<&str> = report["lost"].as_array().unwrap().iter().map(|lost| lost["node"].as_str().unwrap()).collect();
+    let lost: Vec<&str> = report["lost"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lost| lost["node"].as_str().unwrap())
+        .collect();
     assert_eq!(lost, [name(1)], "{report}");
     // Each slot has two pairs, one of them of the frozen node.
     let mut pairs = 0;
@@ -166,7 +177,10 @@ fn a_node_cannot_speak_for_another() {
     fs::copy(sweep.here.path("out/1.jsonl"), sweep.here.path("out/copy.jsonl")).unwrap();
     let report = sweep.report();
     let notes = report["notes"].as_array().unwrap();
-    assert!(notes.len() == 1 && notes[0].as_str().unwrap().contains("has another file"), "{report}");
+    assert!(
+        notes.len() == 1 && notes[0].as_str().unwrap().contains("has another file"),
+        "{report}"
+    );
 }
 
 /// One whose clock is an hour off follows its peers, and is named.
@@ -253,16 +267,32 @@ fn mpirun_gives_ranks() {
     }
     let sweep = Sweep::new(3);
     let node = sweep.command(0, "");
-    let mut args: Vec<String> = node.get_args().map(|arg| arg.to_str().unwrap().to_owned()).collect();
+    let mut args: Vec<String> =
+        node.get_args().map(|arg| arg.to_str().unwrap().to_owned()).collect();
     let rank = args.iter().position(|arg| arg == "--rank").unwrap();
     args.drain(rank..rank + 2);
     let mut mpi = sweep.here.other("mpirun");
-    mpi.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "3", "sh", "-c"]);
-    mpi.arg("PLUMB_LOCK=$PWD/lock-$OMPI_COMM_WORLD_RANK exec \"$@\"").args(["sh", PLUMB]).args(args);
+    mpi.args([
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        "-np",
+        "3",
+        "sh",
+        "-c",
+    ]);
+    mpi.arg("PLUMB_LOCK=$PWD/lock-$OMPI_COMM_WORLD_RANK exec \"$@\"")
+        .args(["sh", PLUMB])
+        .args(args);
     ends(0, mpi);
     for rank in 0..3 {
         let lines = sweep.lines(rank);
         assert_eq!(lines[0]["node"]["rank"], rank, "{lines:?}");
-        assert_eq!((&lines[0]["node"]["starter"], has(&lines, "end")), (&json!("mpi"), 1), "{lines:?}");
+        assert_eq!(
+            (&lines[0]["node"]["starter"], has(&lines, "end")),
+            (&json!("mpi"), 1),
+            "{lines:?}"
+        );
     }
 }

@@ -24,7 +24,12 @@ const CUT: usize = 6;
 fn submitted(cluster: &Cluster, nodes: usize, options: &str) -> (String, PathBuf) {
     let mut command = cluster.command("timeout");
     command.args(["60", "sbatch", "--parsable", &format!("--nodes={nodes}")]);
-    command.env("PLUMB", PLUMB).env("LEAD", "10").env("TMPDIR", "/mnt").arg(SCRIPT).args(options.words());
+    command
+        .env("PLUMB", PLUMB)
+        .env("LEAD", "10")
+        .env("TMPDIR", "/mnt")
+        .arg(SCRIPT)
+        .args(options.words());
     let job = ends(0, command).out.trim().to_owned();
     let out = cluster.path(&format!("plumb-fleet-{job}"));
     (job, out)
@@ -66,9 +71,11 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     });
     cluster.network.cut(CUT);
     cluster.kill(KILLED);
-    let others: Vec<usize> = cluster.network.hosts().filter(|node| ![CUT, KILLED].contains(node)).collect();
+    let others: Vec<usize> =
+        cluster.network.hosts().filter(|node| ![CUT, KILLED].contains(node)).collect();
     wait_within(PATIENCE, "the end of the sweep", || {
-        let is_over = |node: &usize| lines(&out, *node).iter().any(|line| line.get("end").is_some());
+        let is_over =
+            |node: &usize| lines(&out, *node).iter().any(|line| line.get("end").is_some());
         others.iter().all(is_over).then_some(())
     });
     // What waits for the lost nodes is Slurm alone.
@@ -81,11 +88,19 @@ fn a_job_finds_what_is_planted_and_survives_what_breaks() {
     let said = log(&cluster, &job);
     let lost = texts(&report["lost"], "node");
     assert!(lost.contains(&*name(KILLED)), "{report:#}\n{said}");
-    assert!(lost.iter().all(|node| [name(KILLED), name(CUT)].contains(&(*node).to_owned())), "{lost:?}\n{said}");
+    assert!(
+        lost.iter().all(|node| [name(KILLED), name(CUT)].contains(&(*node).to_owned())),
+        "{lost:?}\n{said}"
+    );
     // No healthy pair is missing.
     for node in &others {
-        for absent in lines(&out, *node).iter().filter_map(|line| line["absent"]["partner"].as_str()) {
-            assert!([name(KILLED), name(CUT)].contains(&absent.to_owned()), "{node}: {absent}\n{said}");
+        for absent in
+            lines(&out, *node).iter().filter_map(|line| line["absent"]["partner"].as_str())
+        {
+            assert!(
+                [name(KILLED), name(CUT)].contains(&absent.to_owned()),
+                "{node}: {absent}\n{said}"
+            );
         }
     }
     let accused: BTreeSet<&str> = report["verdicts"]

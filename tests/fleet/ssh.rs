@@ -13,7 +13,11 @@ fn servers() -> Servers {
     for host in servers.network.hosts() {
         // Hosts of one machine measure beside each other: each has its own lock.
         let lock = servers.path(host, "lock");
-        servers.program(host, "plumb", &format!("#!/bin/sh\nPLUMB_LOCK={} exec {PLUMB} \"$@\"\n", lock.display()));
+        servers.program(
+            host,
+            "plumb",
+            &format!("#!/bin/sh\nPLUMB_LOCK={} exec {PLUMB} \"$@\"\n", lock.display()),
+        );
     }
     servers
 }

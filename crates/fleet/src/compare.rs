@@ -144,12 +144,12 @@ fn values(fleet: &Fleet) -> BTreeMap<(Key, Side), (usize, Valued)> {
     };
     for file in &fleet.nodes {
         for value in &file.values {
-            add(value.figure, Side::Alone, &file.header.host, value.value, value.own);
+            add(value.figure, Side::Alone, &file.header.host, value.value, value.scatter);
         }
         for pair in file.pairs.iter().filter(|pair| pair.purpose == Purpose::Matching) {
             for value in &pair.values {
-                add(value.figure, Side::Near, &file.header.host, value.value, value.own);
-                add(value.figure, Side::Far, &pair.to, value.value, value.own);
+                add(value.figure, Side::Near, &file.header.host, value.value, value.scatter);
+                add(value.figure, Side::Far, &pair.to, value.value, value.scatter);
             }
         }
     }
@@ -163,7 +163,9 @@ fn values(fleet: &Fleet) -> BTreeMap<(Key, Side), (usize, Valued)> {
     };
     all.into_iter()
         .map(|((figure, side), nodes)| {
-            let nodes = nodes.into_iter().filter_map(|(node, all)| Some((node.to_owned(), of_node(side, &all)?)));
+            let nodes = nodes
+                .into_iter()
+                .filter_map(|(node, all)| Some((node.to_owned(), of_node(side, &all)?)));
             ((fleet.figures[figure].key.clone(), side), (figure, nodes.gather()))
         })
         .gather()
@@ -176,7 +178,10 @@ pub fn compare(base: &Fleet, new: &Fleet) -> Comparison {
     };
     let (of_base, of_new) = (names(base), names(new));
     let both: Vec<String> = of_base.intersection(&of_new).cloned().collect();
-    let only = (of_base.difference(&of_new).cloned().collect(), of_new.difference(&of_base).cloned().collect());
+    let only = (
+        of_base.difference(&of_new).cloned().collect(),
+        of_new.difference(&of_base).cloned().collect(),
+    );
     let others = values(new);
     let (mut missing, mut figures) = (Vec::new(), Vec::new());
     let strata = First::new(base).strata;
@@ -187,8 +192,9 @@ pub fn compare(base: &Fleet, new: &Fleet) -> Comparison {
         };
         for stratum in &strata {
             let members = stratum.nodes.iter().map(|node| &base.nodes[*node].header.host);
-            let pairs: Vec<(&String, (f64, f64), (f64, f64))> =
-                members.filter_map(|name| Some((name, *nodes.get(name)?, *new_nodes.get(name)?))).collect();
+            let pairs: Vec<(&String, (f64, f64), (f64, f64))> = members
+                .filter_map(|name| Some((name, *nodes.get(name)?, *new_nodes.get(name)?)))
+                .collect();
             if !pairs.is_empty() {
                 figures.push(in_one(&key, side, &base.figures[figure], &stratum.name, &pairs));
             }
@@ -255,7 +261,8 @@ fn judge(figures: &mut [Compared]) {
         let reach = common.reach(RATE / rejected.len() as f64).exp() - 1.0;
         one.least_seen = Some(reach.max(one.band));
         let is_large = (ratio - 1.0).abs() > one.band;
-        one.finding = (*is_rejected && is_large).then(|| Direction::from_growth(one.better, ratio > 1.0));
+        one.finding =
+            (*is_rejected && is_large).then(|| Direction::from_growth(one.better, ratio > 1.0));
     }
     // Which nodes went another way: by p over all nodes and figures, and by size.
     let nodes = figures.iter_mut().flat_map(|one| {
@@ -264,7 +271,9 @@ fn judge(figures: &mut [Compared]) {
     });
     let nodes: Vec<(f64, f64, &mut Changed)> = nodes.collect();
     let p_values: Vec<f64> = nodes.iter().map(|(p, ..)| *p).collect();
-    for ((_, band, node), is_rejected) in nodes.into_iter().zip(benjamini_hochberg(&p_values, NODE_RATE)) {
+    for ((_, band, node), is_rejected) in
+        nodes.into_iter().zip(benjamini_hochberg(&p_values, NODE_RATE))
+    {
         node.is_apart = is_rejected && node.distance() > band;
     }
 }
@@ -282,17 +291,19 @@ fn around(base: &Fleet, new: &Fleet, both: &[String]) -> Vec<(String, String, St
             ("plumb", header.plumb.clone()),
         ]
     };
-    let asked = asked(base).into_iter().zip(asked(new)).filter(|((_, one), (_, other))| one != other);
-    let mut found: Vec<(String, String, String, usize)> = asked
-        .map(|((name, base), (_, new))| (name.to_owned(), base, new, both.len()))
-        .collect();
+    let asked =
+        asked(base).into_iter().zip(asked(new)).filter(|((_, one), (_, other))| one != other);
+    let mut found: Vec<(String, String, String, usize)> =
+        asked.map(|((name, base), (_, new))| (name.to_owned(), base, new, both.len())).collect();
     let mut counts: BTreeMap<(String, String, String), usize> = BTreeMap::new();
     for host in both {
         let (Some(one), Some(other)) = (base.node(host), new.node(host)) else { continue };
         let (one, other) = (&one.header.stratum, &other.header.stratum);
         let names: BTreeSet<&String> = one.keys().chain(other.keys()).gather();
         for name in names.into_iter().filter(|name| one.get(*name) != other.get(*name)) {
-            let text = |facts: &BTreeMap<String, String>| facts.get(name).cloned().unwrap_or("unknown".to_owned());
+            let text = |facts: &BTreeMap<String, String>| {
+                facts.get(name).cloned().unwrap_or("unknown".to_owned())
+            };
             *counts.entry((name.clone(), text(one), text(other))).or_default() += 1;
         }
     }
@@ -325,8 +336,12 @@ mod tests {
         assert_eq!(changed.len(), 1);
         assert_eq!(changed[0].key.experiment, "os.syscall");
         assert_eq!(changed[0].finding, Some(Direction::Worse));
-        let apart: Vec<&str> =
-            found.figures.iter().flat_map(|one| one.apart()).map(|node| node.node.as_str()).collect();
+        let apart: Vec<&str> = found
+            .figures
+            .iter()
+            .flat_map(|one| one.apart())
+            .map(|node| node.node.as_str())
+            .collect();
         assert_eq!(apart, ["n009"]);
         assert!(found.has_finding() && found.around.is_empty() && found.missing.is_empty());
         let same = compare(&base, &drawn(vec![Fault::None]));

@@ -55,7 +55,8 @@ impl Noise {
     /// A few figures of low noise, for tests of what is done with a sweep.
     pub fn plain() -> Vec<Noise> {
         let one = |(experiment, better, kind): (&str, Better, Option<Kind>)| {
-            let runs = vec![vec![-0.004, -0.001, 0.0, 0.001, 0.003, 0.005], vec![-0.003, 0.0, 0.002]];
+            let runs =
+                vec![vec![-0.004, -0.001, 0.0, 0.001, 0.003, 0.005], vec![-0.003, 0.0, 0.002]];
             Noise { experiment: experiment.to_owned(), better, kind, runs }
         };
         let all = [
@@ -137,7 +138,10 @@ impl Drawn {
         let recipe = Recipe {
             preset: "quick".to_owned(),
             selectors: Vec::new(),
-            pair_selectors: vec!["net.rtt:far=peer".to_owned(), "net.bandwidth:far=peer".to_owned()],
+            pair_selectors: vec![
+                "net.rtt:far=peer".to_owned(),
+                "net.bandwidth:far=peer".to_owned(),
+            ],
             seed,
             steps: None,
             loads: [Some(0); 3],
@@ -169,7 +173,10 @@ impl Drawn {
             slot_s: self.recipe.slot_s,
             slots: steps_for(size),
             starter: "options".to_owned(),
-            stratum: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().gather(),
+            stratum: facts
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into_iter()
+                .gather(),
             ..Header::default()
         }
     }
@@ -188,7 +195,13 @@ impl Drawn {
         self.measure(&list, true, 0.0, drift)
     }
 
-    fn measure(&mut self, list: &List, again: bool, contention: f64, drift: f64) -> Vec<(String, Vec<Line>)> {
+    fn measure(
+        &mut self,
+        list: &List,
+        again: bool,
+        contention: f64,
+        drift: f64,
+    ) -> Vec<(String, Vec<Line>)> {
         let slots = self.recipe.slots(list);
         // A drift of each figure, by its index.
         let drifts: Vec<f64> = self.noise.iter().map(|_| drift * normal(&mut self.rng)).collect();
@@ -209,11 +222,22 @@ impl Drawn {
                     let figures = self.pair(ends, contention);
                     let (to, purpose) = (list.hosts[*far as usize].clone(), slot.purpose);
                     let begin_s = self.recipe.slot_begin_s(number);
-                    let pair = Pair { slot: number, purpose, to, begin_s, end_s: begin_s + 9.0, offset_s: 0.001, figures };
+                    let pair = Pair {
+                        slot: number,
+                        purpose,
+                        to,
+                        begin_s,
+                        end_s: begin_s + 9.0,
+                        offset_s: 0.001,
+                        figures,
+                    };
                     lines.push(Line { pair: Some(pair), ..Line::default() });
                 }
             }
-            lines.push(Line { end: Some(End { wall_s: 244.0, interrupted: false }), ..Line::default() });
+            lines.push(Line {
+                end: Some(End { wall_s: 244.0, interrupted: false }),
+                ..Line::default()
+            });
             files.push((list.hosts[rank].clone(), lines));
         }
         files

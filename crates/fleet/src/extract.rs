@@ -118,7 +118,9 @@ mod tests {
         assert!(figures.iter().any(|figure| figure.kind == Kind::Hardware));
         assert!(figures.iter().any(|figure| (2..=ROUNDS_MAX).contains(&figure.rounds.len())));
         assert!(!pair(&run).is_empty());
-        assert!(absent(&run).iter().all(|(experiment, why)| !experiment.is_empty() && !why.is_empty()));
+        assert!(
+            absent(&run).iter().all(|(experiment, why)| !experiment.is_empty() && !why.is_empty())
+        );
         assert_eq!([rounded(1.234_567_89e9), rounded(0.25)], [1.234_57e9, 0.25]);
     }
 }

@@ -256,7 +256,8 @@ impl Writer {
         if out == "-" {
             return Ok(Writer { target: Target::Output, failure: None });
         }
-        let path = PathBuf::from(out.replace("%h", &file_name(host)).replace("%r", &rank.to_string()));
+        let path =
+            PathBuf::from(out.replace("%h", &file_name(host)).replace("%r", &rank.to_string()));
         Writer::new_file(path)
     }
 
@@ -290,9 +291,9 @@ impl Writer {
                 output.write_all(&bytes).and_then(|()| output.flush())
             }
             .context("cannot write to the standard output"),
-            Target::File(file, path) => file
-                .write_all(&bytes)
-                .with_context(|| format!("cannot write {}", path.display())),
+            Target::File(file, path) => {
+                file.write_all(&bytes).with_context(|| format!("cannot write {}", path.display()))
+            }
         }
     }
 
@@ -310,7 +311,9 @@ impl Writer {
 
 /// A host's name as one of a file.
 fn file_name(host: &str) -> String {
-    host.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect()
+    host.chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' })
+        .collect()
 }
 
 #[cfg(test)]
@@ -326,7 +329,10 @@ mod tests {
         writer.append(&end);
         let path = dir.path().join("10.0.0.1_7-3.jsonl");
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("{\"end\":{\"wall_s\":1.0,\"interrupted\":false},\"crc\":\""), "{text}");
+        assert!(
+            text.starts_with("{\"end\":{\"wall_s\":1.0,\"interrupted\":false},\"crc\":\""),
+            "{text}"
+        );
         writer.finish().unwrap();
         let error = format!("{:#}", Writer::create(&out, "10.0.0.1:7", 3).unwrap_err());
         assert!(error.contains("name a new file") && error.lines().count() == 1, "{error}");

@@ -30,7 +30,7 @@ pub(crate) struct Link {
     class: usize,
     /// The logarithm, more is worse.
     pub x: f64,
-    own: f64,
+    scatter: f64,
     pub value: f64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Between {
     pub from: usize,
     pub to: usize,
     pub x: f64,
-    pub own: f64,
+    pub scatter: f64,
     pub value: f64,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Fit {
     pub variance: f64,
     pub freedom: f64,
     /// Typical variance of a pair's value by its own rounds.
-    own: f64,
+    scatter: f64,
 }
 
 /// Effects of one kind of end, by node.
@@ -93,7 +93,7 @@ impl Fit {
             ends: [ends.clone(), ends],
             variance: 0.0,
             freedom: 0.0,
-            own: 0.0,
+            scatter: 0.0,
         };
         pairs.iter().for_each(|pair| fit.add(pair));
         fit.settle();
@@ -109,8 +109,8 @@ impl Fit {
         for (side, end) in [(0, from), (self.side(false), to)] {
             self.ends[side].links[end].push(self.links.len());
         }
-        let Between { x, own, value, .. } = *pair;
-        self.links.push(Link { from, to, class, x, own, value });
+        let Between { x, scatter, value, .. } = *pair;
+        self.links.push(Link { from, to, class, x, scatter, value });
     }
 
     fn class(&self, from: usize, to: usize) -> (usize, usize) {
@@ -128,8 +128,8 @@ impl Fit {
     }
 
     fn settle(&mut self) {
-        let owns: Vec<f64> = self.links.iter().map(|link| link.own).collect();
-        self.own = median(&owns).unwrap_or(0.0);
+        let owns: Vec<f64> = self.links.iter().map(|link| link.scatter).collect();
+        self.scatter = median(&owns).unwrap_or(0.0);
         self.centres = vec![0.0; self.sizes.len()];
         for _ in 0..POLISHES {
             self.pass(None);
@@ -154,7 +154,8 @@ impl Fit {
         for side in 0..2 {
             for end in 0..self.nodes.len() {
                 let links = self.ends[side].links[end].iter();
-                let residuals: Vec<f64> = links.map(|link| self.residual(&self.links[*link])).collect();
+                let residuals: Vec<f64> =
+                    links.map(|link| self.residual(&self.links[*link])).collect();
                 self.ends[side].effects[end] += middle(&residuals, limit);
             }
             self.ends[side].centre(&self.strata);
@@ -207,8 +208,8 @@ impl Fit {
         let one = |end: usize| {
             let links = ends.links.get(end).filter(|links| links.len() >= LEAST_ENDS)?;
             let values: Vec<f64> = links.iter().map(|link| self.links[*link].value).collect();
-            let own = self.variance / links.len() as f64;
-            Some((self.nodes[end], ends.effects[end], own, median(&values)?))
+            let scatter = self.variance / links.len() as f64;
+            Some((self.nodes[end], ends.effects[end], scatter, median(&values)?))
         };
         (0..self.nodes.len()).filter_map(one).collect()
     }
@@ -222,7 +223,7 @@ impl Fit {
         }
         // A bad link has no weight in the effects of its ends: they rest on the others.
         let of_ends: f64 = ends.iter().map(|count| 1.0 / (count - 1) as f64).sum();
-        let excess = (link.own - self.own).max(0.0);
+        let excess = (link.scatter - self.scatter).max(0.0);
         let error = (self.variance * (1.0 + of_ends) + excess).sqrt();
         (self.freedom >= 1.0).then(|| (self.residual(link), error))
     }

@@ -104,9 +104,10 @@ pub fn address(name: &str) -> Result<(&str, u16)> {
 /// A label of a node, `name=value`. Errors: it lacks its name or its value.
 pub fn label(text: &str) -> Result<(String, String)> {
     let parts = text.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
-    let (name, value) = parts
-        .filter(|(name, value)| !name.is_empty() && !value.is_empty())
-        .with_context(|| format!("{text:?} is not a label: type NAME=VALUE, for example rack=r1"))?;
+    let (name, value) =
+        parts.filter(|(name, value)| !name.is_empty() && !value.is_empty()).with_context(|| {
+            format!("{text:?} is not a label: type NAME=VALUE, for example rack=r1")
+        })?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -116,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_line_is_a_host_with_labels_or_a_pair() {
-        let list = List::parse("# all\nn[1-2] rack=r1 # two\n10.0.0.7:99\n\nn1 > 10.0.0.7:99\n").unwrap();
+        let list =
+            List::parse("# all\nn[1-2] rack=r1 # two\n10.0.0.7:99\n\nn1 > 10.0.0.7:99\n").unwrap();
         assert_eq!(list.hosts, ["n1", "n2", "10.0.0.7:99"]);
         assert_eq!(list.labels[1]["rack"], "r1");
         assert!(list.labels[2].is_empty());

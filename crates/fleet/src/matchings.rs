@@ -58,7 +58,8 @@ pub fn bisection(size: u32, times: u32, seed: u64) -> Vec<Vec<Edge>> {
     let mut across = |time: u32| {
         let order = shuffled(size, &mut rng);
         let (one, other) = order.split_at(order.len() / 2);
-        let turned = |(a, b): (&u32, &u32)| if time.is_multiple_of(2) { (*a, *b) } else { (*b, *a) };
+        let turned =
+            |(a, b): (&u32, &u32)| if time.is_multiple_of(2) { (*a, *b) } else { (*b, *a) };
         one.iter().zip(other).map(turned).collect()
     };
     (0..times).map(&mut across).collect()

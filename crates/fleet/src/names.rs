@@ -1,6 +1,6 @@
 //! What nodes, strata and figures are called.
 
-use crate::model::{Which, Role, Subject};
+use crate::model::{Role, Subject, Which};
 use crate::read::Fleet;
 use analysis::verdict::is_speed;
 use record::event::Range;

@@ -3,19 +3,22 @@
 //! Nothing here waits for another node longer than a part of a slot. What measures is a child with an
 //! end, so that a partner, a disk or a network that hangs costs one slot.
 
+use crate::describe;
 use crate::extract;
-use crate::file::{Absent, Clock, End, FLEET_FORMAT, Header, LISTING, Line, Pair, Purpose, Served, Writer};
+use crate::file::{
+    Absent, Clock, End, FLEET_FORMAT, Header, LISTING, Line, Pair, Purpose, Served, Writer,
+};
 use crate::hosts::address;
 use crate::place::Place;
 use crate::process::{Process, sleep_until};
 use crate::schedule::{ENDING_S, MEETING, Part, Recipe, Slot};
-use crate::describe;
 use ::host::{Host, Outside, Root};
 use anyhow::{Context, Result, bail, ensure};
 use metal::process::{Patience, within};
 use record::order::InOrder;
 use session::agent::clock::{offset_s, wall_s};
 use session::agent::key::Key;
+use session::setup::Usage;
 use session::store::file::{self as files, There};
 use session::store::journal::WorkDir;
 use session::store::{Store, read};
@@ -83,19 +86,32 @@ struct Node<'a> {
 
 /// Takes part in a sweep; whether it went to its end. Errors: the start is over; the file cannot be
 /// written, after all was measured.
-pub fn run(options: &Options, writer: Writer, say: &dyn Fn(&str), stop: &AtomicBool) -> Result<bool> {
+pub fn run(
+    options: &Options,
+    writer: Writer,
+    say: &dyn Fn(&str),
+    stop: &AtomicBool,
+) -> Result<bool> {
     let start_s = match options.start {
         Start::At(at_s) => at_s,
         Start::In(in_s) => wall_s() + in_s,
     };
     let slots = options.recipe.slots(&options.place.list);
     let header = header(options, slots.len(), start_s);
-    let work = WorkDir::make(&Store::here(), &std::env::temp_dir(), &format!("fleet-{}-{}", header.sweep, header.rank), &[], stop);
+    let work = WorkDir::make(
+        &Store::here(),
+        &std::env::temp_dir(),
+        &format!("fleet-{}-{}", header.sweep, header.rank),
+        &[],
+        stop,
+    );
     let work = work.context("cannot make a work directory; set TMPDIR")?;
     let key_file = work.path().join("key");
     let digits = options.key.digits() + "\n";
-    files::make(&key_file, files::SECRET, There::Replaced, |file| file.write_all(digits.as_bytes()))
-        .context("cannot write the sweep's key")?;
+    files::make(&key_file, files::SECRET, There::Replaced, |file| {
+        file.write_all(digits.as_bytes())
+    })
+    .context("cannot write the sweep's key")?;
     let zero = Instant::now();
     let mut node = Node { options, slots, writer, key_file, work, zero, stop };
     node.write(Line { node: Some(Box::new(header)), ..Line::default() });
@@ -171,8 +187,10 @@ impl Node<'_> {
         let left_s = start_s - (wall_s() + offset_s);
         ensure!(
             left_s > -quarter_s,
-            "the start is {} in the past: give a later --start-at, or start the nodes sooner",
-            crate::names::duration(-left_s)
+            Usage(format!(
+                "the start is {} in the past: give a later --start-at, or start the nodes sooner",
+                crate::names::duration(-left_s)
+            ))
         );
         // A start that is just over is now.
         self.zero = Instant::now() + Duration::try_from_secs_f64(left_s).unwrap_or_default();
@@ -194,7 +212,12 @@ impl Node<'_> {
         let deadline = began + Duration::try_from_secs_f64(left_s).unwrap_or_default();
         let mut answers: BTreeMap<u32, f64> = BTreeMap::new();
         while answers.len() < ranks.len() && Instant::now() < deadline {
-            for rank in ranks.iter().filter(|rank| !answers.contains_key(*rank)).copied().collect::<Vec<u32>>() {
+            for rank in ranks
+                .iter()
+                .filter(|rank| !answers.contains_key(*rank))
+                .copied()
+                .collect::<Vec<u32>>()
+            {
                 if let Ok(offset_s) = self.ask(rank, 0, deadline) {
                     answers.insert(rank, offset_s);
                 }
@@ -344,7 +367,9 @@ impl Node<'_> {
             match asked {
                 Ok(offset_s) => return Ok(offset_s),
                 Err(_) if next < deadline && sleep_until(next, self.stop) => {}
-                Err(error) => return Err(error.context("no partner in the first quarter of the slot")),
+                Err(error) => {
+                    return Err(error.context("no partner in the first quarter of the slot"));
+                }
             }
         }
     }
@@ -390,10 +415,12 @@ impl Node<'_> {
             }
         }
         sleep_until(end, self.stop);
-        let sessions = agents.iter_mut().map(|agent| agent.said().matches(SESSION).count()).sum::<usize>();
+        let sessions =
+            agents.iter_mut().map(|agent| agent.said().matches(SESSION).count()).sum::<usize>();
         let sessions = u32::try_from(sessions).unwrap_or(u32::MAX);
         if sessions == 0 {
-            let said = agents.iter_mut().find_map(|agent| agent.said().lines().last().map(str::to_owned));
+            let said =
+                agents.iter_mut().find_map(|agent| agent.said().lines().last().map(str::to_owned));
             let why = format!("no near end came; the agent said: {}", said.unwrap_or_default());
             self.absent(Absent::of_pair(slot, &near.join(", "), why));
         }

@@ -179,8 +179,7 @@ mod tests {
                         apart(&changes, &vec![1e-4; count]).into_iter().map(|of| of.unwrap().p),
                     );
                 }
-                accused +=
-                    usize::from(benjamini_hochberg(&p, NODE_RATE).contains(&true));
+                accused += usize::from(benjamini_hochberg(&p, NODE_RATE).contains(&true));
                 let mut changes = drawn(count, 0.014, &mut draw);
                 changes[0] -= 0.25;
                 p[0] = apart(&changes, &vec![1e-4; count])[0].unwrap().p;

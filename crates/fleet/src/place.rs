@@ -68,7 +68,8 @@ const LAUNCHERS: [Launcher; 5] = [
 /// The place of this node. Errors: neither options nor environment give one, or they contradict each
 /// other; the message says what to type.
 pub fn place(environment: &BTreeMap<String, String>, given: &Given) -> Result<Place> {
-    let get = |name: &str| environment.get(name).map(String::as_str).filter(|text| !text.is_empty());
+    let get =
+        |name: &str| environment.get(name).map(String::as_str).filter(|text| !text.is_empty());
     let number = |name: &str| -> Result<Option<u32>> {
         let Some(text) = get(name) else { return Ok(None) };
         let number = text.parse().with_context(|| format!("{name}={text} is not a number"))?;
@@ -106,7 +107,11 @@ pub fn place(environment: &BTreeMap<String, String>, given: &Given) -> Result<Pl
         let name = name.unwrap_or("this host");
         format!("{name} is not in the list of hosts: correct the list, or type --rank R")
     })?;
-    ensure!(rank < hosts, "rank {rank} does not exist: {hosts} hosts have the ranks 0 to {}", hosts - 1);
+    ensure!(
+        rank < hosts,
+        "rank {rank} does not exist: {hosts} hosts have the ranks 0 to {}",
+        hosts - 1
+    );
     Ok(Place { rank, list, starter })
 }
 
@@ -116,7 +121,8 @@ fn rank_by_name(list: &List, name: Option<&str>) -> Option<u32> {
     let name = name?;
     let host = |listed: &String| address(listed).map_or(String::new(), |(host, _)| host.to_owned());
     let is_it = |listed: &String| host(listed) == name || short(&host(listed)) == short(name);
-    let places: Vec<u32> = (0..).zip(&list.hosts).filter(|(_, listed)| is_it(listed)).map(|(at, _)| at).collect();
+    let places: Vec<u32> =
+        (0..).zip(&list.hosts).filter(|(_, listed)| is_it(listed)).map(|(at, _)| at).collect();
     // Several entries of one host differ in their ports: the engine's rank says which one this is.
     <[u32; 1]>::try_from(places).ok().map(|[place]| place)
 }
@@ -130,9 +136,9 @@ fn pods<'env>(
     let size = size.context("type --size N, the number of the Job's completions")?;
     ensure!(size <= SIZE_MAX, "a sweep has at most {SIZE_MAX} nodes");
     let service = given.service.as_deref().context("type --service NAME, the headless Service")?;
-    let pod = get("JOB_COMPLETION_INDEX").zip(get("HOSTNAME")).and_then(|(index, host)| {
-        host.strip_suffix(index)?.strip_suffix('-')
-    });
+    let pod = get("JOB_COMPLETION_INDEX")
+        .zip(get("HOSTNAME"))
+        .and_then(|(index, host)| host.strip_suffix(index)?.strip_suffix('-'));
     let job = pod.context("HOSTNAME is not that of an Indexed Job's pod: set no hostname there")?;
     Ok((0..size).map(|index| format!("{job}-{index}.{service}")).collect())
 }
@@ -164,7 +170,10 @@ mod tests {
         assert_eq!((place.rank, place.host(), place.size()), (2, "n3", 4));
         assert_eq!(place.starter, "slurm");
         // srun --mpi=pmix sets more.
-        assert_eq!(found(&format!("{step} PMIX_RANK=2 PMI_RANK=2 PMI_SIZE=4"), &Given::default()), place);
+        assert_eq!(
+            found(&format!("{step} PMIX_RANK=2 PMI_RANK=2 PMI_SIZE=4"), &Given::default()),
+            place
+        );
         let batch = environment("SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_NODELIST=n[1-4]");
         assert!(super::place(&batch, &Given::default()).unwrap_err().to_string().contains("srun"));
     }
@@ -178,7 +187,11 @@ mod tests {
             "PMIX_RANK=1",
         ] {
             let place = found(variables, &listed(list));
-            assert_eq!((place.rank, place.host(), place.starter), (1, "10.0.0.1:2", "mpi"), "{variables}");
+            assert_eq!(
+                (place.rank, place.host(), place.starter),
+                (1, "10.0.0.1:2", "mpi"),
+                "{variables}"
+            );
         }
     }
 

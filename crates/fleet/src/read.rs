@@ -36,7 +36,7 @@ pub struct Value {
     pub rounds: u32,
     pub predicted: Option<(f64, f64)>,
     /// Variance of the logarithm by the node's own rounds; 0 where they do not say.
-    pub own: f64,
+    pub scatter: f64,
 }
 
 /// A pair that was measured; the far end by its name.
@@ -113,7 +113,7 @@ impl Figures {
             ci: figure.ci,
             rounds: u32::try_from(figure.rounds.len()).unwrap_or(u32::MAX),
             predicted: figure.predicted,
-            own: own_variance(&figure),
+            scatter: own_variance(&figure),
         }
     }
 }
@@ -123,7 +123,8 @@ fn own_variance(figure: &Figure) -> f64 {
     if let Some((low, high)) = figure.ci.filter(|(low, high)| *low > 0.0 && high.is_finite()) {
         return ((high / low).ln() / (2.0 * HALF_WIDTH)).powi(2);
     }
-    let logs: Vec<f64> = figure.rounds.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect();
+    let logs: Vec<f64> =
+        figure.rounds.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect();
     let moments = stats::moments::Moments::from_values(&logs);
     moments.variance().map_or(0.0, |variance| FRAC_PI_2 * variance / logs.len() as f64)
 }
@@ -135,9 +136,14 @@ pub fn read(dir: &Path, hosts: Option<Vec<String>>) -> Result<Fleet> {
         format!("cannot read {}; name the directory of a sweep's files", dir.display())
     })?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut paths: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == "jsonl")).collect();
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|e| e == "jsonl")).collect();
     paths.order_by(|a, b| a.cmp(b));
-    ensure!(!paths.is_empty(), "{} has no file of a sweep: *.jsonl, as --out {0}/%h.jsonl writes", dir.display());
+    ensure!(
+        !paths.is_empty(),
+        "{} has no file of a sweep: *.jsonl, as --out {0}/%h.jsonl writes",
+        dir.display()
+    );
     let (mut figures, mut notes, mut files) = (Figures::default(), Vec::new(), Vec::new());
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -149,7 +155,12 @@ pub fn read(dir: &Path, hosts: Option<Vec<String>>) -> Result<Fleet> {
             Err(error) => notes.push(format!("{name}: {error:#}; left out")),
         }
     }
-    ensure!(!files.is_empty(), "{} has no readable file of a sweep: {}", dir.display(), notes.join("; "));
+    ensure!(
+        !files.is_empty(),
+        "{} has no readable file of a sweep: {}",
+        dir.display(),
+        notes.join("; ")
+    );
     Ok(assembled(files, figures.all, hosts, notes))
 }
 
@@ -177,7 +188,13 @@ fn node_file(path: &Path, figures: &mut Figures) -> Result<(NodeFile, Option<Str
     let mut damaged = 0_usize;
     while let Some((number, line)) = lines.whole()? {
         match &mut found {
-            None => found = Some(NodeFile { header: header(line)?, path: path.to_owned(), ..NodeFile::default() }),
+            None => {
+                found = Some(NodeFile {
+                    header: header(line)?,
+                    path: path.to_owned(),
+                    ..NodeFile::default()
+                })
+            }
             Some(file) => match parsed(line) {
                 Some(line) => take(file, line, figures),
                 None => damaged += 1,
@@ -204,7 +221,8 @@ fn parsed(line: &[u8]) -> Option<Line> {
 
 /// The header on a first line. Errors: it is none, or of another version.
 fn header(line: &[u8]) -> Result<Header> {
-    let value: serde_json::Value = serde_json::from_slice(line).context("it is not a node's file")?;
+    let value: serde_json::Value =
+        serde_json::from_slice(line).context("it is not a node's file")?;
     let inside = value.get("node").unwrap_or(&value);
     let format = inside.get("format").and_then(serde_json::Value::as_u64);
     let format = format.context("it is not a node's file")?;
@@ -242,7 +260,8 @@ fn assembled(
     hosts: Option<Vec<String>>,
     mut notes: Vec<String>,
 ) -> Fleet {
-    let (again, first): (Vec<NodeFile>, Vec<NodeFile>) = files.into_iter().partition(|file| file.header.again);
+    let (again, first): (Vec<NodeFile>, Vec<NodeFile>) =
+        files.into_iter().partition(|file| file.header.again);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for file in &first {
         *counts.entry(&file.header.sweep).or_default() += 1;
@@ -252,13 +271,18 @@ fn assembled(
         first.into_iter().partition(|file| Some(&file.header.sweep) == most.as_ref());
     let sample = of_sweep.first().map(|file| file.header.clone()).unwrap_or_default();
     for file in others {
-        notes.push(format!("{}: it is of another sweep ({}); left out", name(&file), difference(&file.header, &sample)));
+        notes.push(format!(
+            "{}: it is of another sweep ({}); left out",
+            name(&file),
+            difference(&file.header, &sample)
+        ));
     }
     let hosts = hosts.or_else(|| {
         of_sweep.iter().map(|file| &file.header.hosts).find(|hosts| !hosts.is_empty()).cloned()
     });
     let listed: Option<BTreeSet<&String>> = hosts.as_ref().map(|hosts| hosts.iter().gather());
-    let is_listed = |file: &NodeFile| listed.as_ref().is_none_or(|listed| listed.contains(&file.header.host));
+    let is_listed =
+        |file: &NodeFile| listed.as_ref().is_none_or(|listed| listed.contains(&file.header.host));
     let mut nodes = unique(of_sweep, &is_listed, &mut notes);
     nodes.order_by_key(|file| file.header.rank);
     let mut steps: BTreeMap<(String, String), Vec<NodeFile>> = BTreeMap::new();
@@ -266,7 +290,8 @@ fn assembled(
         let key = (file.header.started.clone(), file.header.sweep.clone());
         steps.entry(key).or_default().push(file);
     }
-    let steps = merged(steps).into_iter().map(|step| unique(step, &is_listed, &mut notes)).collect();
+    let steps =
+        merged(steps).into_iter().map(|step| unique(step, &is_listed, &mut notes)).collect();
     Fleet { figures, nodes, steps, hosts, notes }
 }
 
@@ -277,7 +302,8 @@ fn merged(steps: BTreeMap<(String, String), Vec<NodeFile>>) -> Vec<Vec<NodeFile>
     for ((_, sweep), files) in steps {
         for file in files {
             let has = |step: &&mut Vec<NodeFile>| {
-                step[0].header.sweep == sweep && step.iter().all(|other| other.header.host != file.header.host)
+                step[0].header.sweep == sweep
+                    && step.iter().all(|other| other.header.host != file.header.host)
             };
             match merged.iter_mut().find(has) {
                 Some(step) => step.push(file),
@@ -289,11 +315,19 @@ fn merged(steps: BTreeMap<(String, String), Vec<NodeFile>>) -> Vec<Vec<NodeFile>
 }
 
 /// The files of listed hosts, one for each host: of two the longer one.
-fn unique(files: Vec<NodeFile>, is_listed: &impl Fn(&NodeFile) -> bool, notes: &mut Vec<String>) -> Vec<NodeFile> {
+fn unique(
+    files: Vec<NodeFile>,
+    is_listed: &impl Fn(&NodeFile) -> bool,
+    notes: &mut Vec<String>,
+) -> Vec<NodeFile> {
     let mut by_host: BTreeMap<String, NodeFile> = BTreeMap::new();
     for file in files {
         if !is_listed(&file) {
-            notes.push(format!("{}: {} is not in the list of hosts; left out", name(&file), file.header.host));
+            notes.push(format!(
+                "{}: {} is not in the list of hosts; left out",
+                name(&file),
+                file.header.host
+            ));
             continue;
         }
         let host = file.header.host.clone();
@@ -327,6 +361,7 @@ fn difference(one: &Header, sweep: &Header) -> String {
     };
     let all = facts(one).into_iter().zip(facts(sweep));
     let mut differs = all.filter(|((_, one), (_, other))| one != other);
-    let text = differs.next().map(|((what, one), (_, other))| format!("{what} {one}, the others {other}"));
+    let text =
+        differs.next().map(|((what, one), (_, other))| format!("{what} {one}, the others {other}"));
     text.unwrap_or_else(|| "other hosts or selectors".to_owned())
 }

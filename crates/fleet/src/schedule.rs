@@ -55,11 +55,14 @@ const RATES: &str = "net.bandwidth";
 impl Slot {
     /// What a node does.
     pub fn part(&self, rank: u32) -> Part {
-        let nears: Vec<u32> = self.pairs.iter().filter(|pair| pair.1 == rank).map(|pair| pair.0).collect();
+        let nears: Vec<u32> =
+            self.pairs.iter().filter(|pair| pair.1 == rank).map(|pair| pair.0).collect();
         if !nears.is_empty() {
             return Part::Far(nears);
         }
-        let Some((_, far)) = self.pairs.iter().find(|pair| pair.0 == rank) else { return Part::Rests };
+        let Some((_, far)) = self.pairs.iter().find(|pair| pair.0 == rank) else {
+            return Part::Rests;
+        };
         let beside = self.pairs.iter().filter(|pair| pair.1 == *far);
         let place = beside.take_while(|pair| pair.0 != rank).count();
         Part::Near(*far, u16::try_from(place).unwrap_or(u16::MAX))
@@ -130,7 +133,10 @@ mod tests {
         Recipe {
             preset: "quick".to_owned(),
             selectors: Vec::new(),
-            pair_selectors: vec!["net.rtt:far=peer".to_owned(), "net.bandwidth:far=peer".to_owned()],
+            pair_selectors: vec![
+                "net.rtt:far=peer".to_owned(),
+                "net.bandwidth:far=peer".to_owned(),
+            ],
             seed: 7,
             steps: None,
             loads: [None; 3],
@@ -151,12 +157,18 @@ mod tests {
             let parts: BTreeMap<u32, Part> = (0..9).map(|rank| (rank, slot.part(rank))).collect();
             for (rank, part) in &parts {
                 match part {
-                    Part::Rests => assert!(slot.pairs.iter().all(|pair| pair.0 != *rank && pair.1 != *rank)),
+                    Part::Rests => {
+                        assert!(slot.pairs.iter().all(|pair| pair.0 != *rank && pair.1 != *rank))
+                    }
                     Part::Near(far, place) => {
                         let Part::Far(nears) = &parts[far] else { panic!("{far} is no far end") };
                         assert_eq!(nears[usize::from(*place)], *rank);
                     }
-                    Part::Far(nears) => assert!(nears.iter().all(|near| matches!(parts[near], Part::Near(far, _) if far == *rank))),
+                    Part::Far(nears) => assert!(
+                        nears
+                            .iter()
+                            .all(|near| matches!(parts[near], Part::Near(far, _) if far == *rank))
+                    ),
                 }
             }
         }

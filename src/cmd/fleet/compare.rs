@@ -77,7 +77,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Format::Terminal => terminal::render(&document(args.all), args.place.look()),
         Format::Html => html::render(&document(true), html::Print::Full),
         Format::Markdown => markdown::render(&document(true)),
-        Format::Json => format!("{:#}\n", serde_json::to_value(&comparison).map_err(anyhow::Error::from)?),
+        Format::Json => {
+            format!("{:#}\n", serde_json::to_value(&comparison).map_err(anyhow::Error::from)?)
+        }
     };
     args.place.write(&text)?;
     if comparison.nodes.is_empty() {

@@ -29,8 +29,9 @@ impl Directory {
 /// The list of hosts in a file. Errors: it cannot be read, or has a line of another form.
 pub(super) fn list(path: &Path) -> Result<List, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::Usage(format!("cannot read the list of hosts {shown}: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::Usage(format!("cannot read the list of hosts {shown}: {error}"))
+    })?;
     List::parse(&text).map_err(|error| Failure::Usage(format!("{shown}: {error:#}")))
 }
 

@@ -42,7 +42,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let recipe = args.sweep.recipe()?;
     let list = match &args.hosts {
         Some(hosts) => list(hosts)?,
-        None => List { hosts: (0..args.nodes.unwrap_or(1)).map(|rank| format!("n{rank}")).collect(), ..List::default() },
+        None => List {
+            hosts: (0..args.nodes.unwrap_or(1)).map(|rank| format!("n{rank}")).collect(),
+            ..List::default()
+        },
     };
     let slots = recipe.slots(&list);
     let text = match args.json {
@@ -66,7 +69,10 @@ fn as_text(recipe: &Recipe, list: &List, slots: &[Slot]) -> String {
     let mut line = |what: &str, time: String| {
         let _ = writeln!(text, "{what:<58} {time:>16}");
     };
-    line(&format!("{nodes} nodes measure themselves at the same time, {}", recipe.preset), seconds(recipe.alone_s));
+    line(
+        &format!("{nodes} nodes measure themselves at the same time, {}", recipe.preset),
+        seconds(recipe.alone_s),
+    );
     for (purpose, what) in PURPOSES {
         let slots = count(slots, purpose);
         if slots > 0 {
@@ -75,7 +81,9 @@ fn as_text(recipe: &Recipe, list: &List, slots: &[Slot]) -> String {
     }
     line("all, from the start", seconds(duration_s(recipe, slots.len())));
     if nodes < LEAST_NODES as usize {
-        text.push_str("Fewer than six nodes: none can be accused; the report shows how they differ.\n");
+        text.push_str(
+            "Fewer than six nodes: none can be accused; the report shows how they differ.\n",
+        );
     }
     text
 }

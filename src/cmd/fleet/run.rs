@@ -132,7 +132,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     match measure(&options, writer, &say, &stop)? {
         true => Ok(()),
-        false => Err(Failure::Interrupted("interrupted; the file has what was measured".to_owned())),
+        false => {
+            Err(Failure::Interrupted("interrupted; the file has what was measured".to_owned()))
+        }
     }
 }
 

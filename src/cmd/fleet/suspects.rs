@@ -1,8 +1,8 @@
 //! `plumb fleet suspects`: what the next step of a sweep measures again.
 
 use super::directory::Directory;
-use crate::cmd::rendered::Place;
 use crate::cmd::Failure;
+use crate::cmd::rendered::Place;
 use fleet::model::{judge, suspects};
 use fleet::nodelist::compact;
 
@@ -36,7 +36,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let again = suspects(&fleet, &judge(&fleet));
     let text = match args.format {
         Format::Hosts => again.list(),
-        Format::Json => format!("{}\n", serde_json::to_string(&again).map_err(anyhow::Error::from)?),
+        Format::Json => {
+            format!("{}\n", serde_json::to_string(&again).map_err(anyhow::Error::from)?)
+        }
         Format::Slurm if again.hosts().is_empty() => String::new(),
         Format::Slurm => compact(&again.hosts()) + "\n",
     };

@@ -78,13 +78,18 @@ impl SweepArgs {
         }
         let preset = Preset::from(self.preset);
         let usual = session::plan::default_budget(preset).as_secs_f64();
-        let alone_s = self.alone.map_or(ALONE_MORE * usual + ALONE_MORE_S, |alone| alone.as_secs_f64());
+        let alone_s =
+            self.alone.map_or(ALONE_MORE * usual + ALONE_MORE_S, |alone| alone.as_secs_f64());
         Ok(Recipe {
             preset: preset.name().to_owned(),
             selectors: self.selectors.clone(),
             pair_selectors,
             seed: self.seed,
-            steps: if self.all_pairs { Some(all_steps(fleet::place::SIZE_MAX)) } else { self.steps },
+            steps: if self.all_pairs {
+                Some(all_steps(fleet::place::SIZE_MAX))
+            } else {
+                self.steps
+            },
             loads: [self.bisection, self.incast, self.outcast],
             alone_s: alone_s.round(),
             slot_s: self.slot.as_secs_f64(),

@@ -7,7 +7,7 @@
 
 use fastrand::Rng;
 use fleet::drawn::{Drawn, Fault, Noise, text};
-use fleet::model::{Which, Judgement, State, judge, suspects};
+use fleet::model::{Judgement, State, Which, judge, suspects};
 use fleet::read::{Fleet, from_lines};
 use record::metric::Kind;
 use std::collections::BTreeSet;
@@ -52,7 +52,9 @@ fn main() {
     }
     let seed: u64 = arguments[0].parse().expect("a seed");
     let noise = noise(&arguments[1]);
-    println!("| nodes | question | sweeps | yes | of these named as hidden | not named: found | open suspects | hardware figures that hide 10 % | s a sweep |");
+    println!(
+        "| nodes | question | sweeps | yes | of these named as hidden | not named: found | open suspects | hardware figures that hide 10 % | s a sweep |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|");
     for argument in &arguments[2..] {
         let (size, trials) = argument.split_once('=').expect("SIZE=TRIALS");
@@ -69,7 +71,8 @@ fn main() {
 
 fn row(question: Question, noise: &[Noise], size: usize, trials: u64, seed: u64) {
     let began = Instant::now();
-    let answers: Vec<Answer> = (0..trials).map(|at| trial(question, noise, size, seed + at)).collect();
+    let answers: Vec<Answer> =
+        (0..trials).map(|at| trial(question, noise, size, seed + at)).collect();
     let count = |is: &dyn Fn(&Answer) -> bool| answers.iter().filter(|answer| is(answer)).count();
     let unnamed = count(&|answer| !answer.is_named);
     let found = count(&|answer| answer.happened && !answer.is_named);
@@ -80,7 +83,10 @@ fn row(question: Question, noise: &[Noise], size: usize, trials: u64, seed: u64)
         count(&|answer| answer.is_named),
         share(found, unnamed),
         answers.iter().map(|answer| answer.open).sum::<usize>(),
-        share(answers.iter().map(|answer| answer.hidden.0).sum(), answers.iter().map(|answer| answer.hidden.1).sum()),
+        share(
+            answers.iter().map(|answer| answer.hidden.0).sum(),
+            answers.iter().map(|answer| answer.hidden.1).sum()
+        ),
         began.elapsed().as_secs_f64() / trials as f64,
     );
 }
@@ -88,14 +94,16 @@ fn row(question: Question, noise: &[Noise], size: usize, trials: u64, seed: u64)
 fn trial(question: Question, noise: &[Noise], size: usize, seed: u64) -> Answer {
     let mut rng = Rng::with_seed(seed ^ 0x5eed);
     let bad = rng.usize(..size);
-    let hardware: Vec<usize> = (0..noise.len()).filter(|at| noise[*at].kind == Some(Kind::Hardware)).collect();
+    let hardware: Vec<usize> =
+        (0..noise.len()).filter(|at| noise[*at].kind == Some(Kind::Hardware)).collect();
     let figure = hardware[rng.usize(..hardware.len())];
     let mut drawn = Drawn::new(noise, size, Fault::None, seed);
     let fault = match question {
         Question::Healthy => Fault::None,
         Question::SlowNode => Fault::Figure(bad, figure, -0.9_f64.ln()),
         Question::HalfLink => {
-            let pairs: Vec<_> = drawn.recipe.slots(&drawn.list).into_iter().flat_map(|slot| slot.pairs).collect();
+            let pairs: Vec<_> =
+                drawn.recipe.slots(&drawn.list).into_iter().flat_map(|slot| slot.pairs).collect();
             let (from, to) = pairs[rng.usize(..pairs.len())];
             Fault::Link(from as usize, to as usize, 2.0_f64.ln())
         }
@@ -118,9 +126,10 @@ fn trial(question: Question, noise: &[Noise], size: usize, seed: u64) -> Answer 
 }
 
 fn answer(fault: Fault, noise: &[Noise], fleet: &Fleet, judgement: &Judgement) -> Answer {
-    let accused: BTreeSet<Which> = judgement.in_state(State::Accused).map(|verdict| verdict.which).collect();
+    let accused: BTreeSet<Which> =
+        judgement.in_state(State::Accused).map(|verdict| verdict.which).collect();
     let nodes = |state: State| -> BTreeSet<usize> {
-        let ends = judgement.of(state).flat_map(|verdict| match verdict.which {
+        let ends = judgement.in_state(state).flat_map(|verdict| match verdict.which {
             Which::Node(node) => vec![node],
             Which::Link(..) => Vec::new(),
         });
@@ -128,15 +137,23 @@ fn answer(fault: Fault, noise: &[Noise], fleet: &Fleet, judgement: &Judgement) -
     };
     let experiment = |figure: usize| fleet.figures[figure].key.experiment.as_str();
     let hides = |name: &str| {
-        judgement.seen.iter().any(|seen| seen.stratum.is_some() && seen.hides() && experiment(seen.subject.figure) == name)
+        judgement.seen.iter().any(|seen| {
+            seen.stratum.is_some() && seen.hides() && experiment(seen.subject.figure) == name
+        })
     };
     let links = || judgement.seen.iter().filter(|seen| seen.stratum.is_none());
-    let hardware = || judgement.seen.iter().filter(|seen| seen.stratum.is_some() && seen.kind == Kind::Hardware);
+    let hardware = || {
+        judgement.seen.iter().filter(|seen| seen.stratum.is_some() && seen.kind == Kind::Hardware)
+    };
     let (happened, is_named) = match fault {
         Fault::None => (!accused.is_empty(), false),
-        Fault::Figure(bad, figure, _) => (accused.contains(&Which::Node(bad)), hides(&noise[figure].experiment)),
+        Fault::Figure(bad, figure, _) => {
+            (accused.contains(&Which::Node(bad)), hides(&noise[figure].experiment))
+        }
         Fault::Link(from, to, _) => {
-            let is_found = [(from, to), (to, from)].into_iter().any(|(a, b)| accused.contains(&Which::Link(a, b)));
+            let is_found = [(from, to), (to, from)]
+                .into_iter()
+                .any(|(a, b)| accused.contains(&Which::Link(a, b)));
             (is_found, links().all(|seen| seen.hides()))
         }
         Fault::Node(bad, _) => {
@@ -147,5 +164,10 @@ fn answer(fault: Fault, noise: &[Noise], fleet: &Fleet, judgement: &Judgement) -
         }
     };
     let hidden = hardware().filter(|seen| seen.hides()).count();
-    Answer { happened, is_named, open: judgement.in_state(State::Suspect).count(), hidden: (hidden, hardware().count()) }
+    Answer {
+        happened,
+        is_named,
+        open: judgement.in_state(State::Suspect).count(),
+        hidden: (hidden, hardware().count()),
+    }
 }

@@ -50,7 +50,7 @@ pub struct Row {
     /// The logarithm, more is worse.
     pub x: f64,
     /// Variance of `x` by the node's own rounds.
-    pub own: f64,
+    pub scatter: f64,
     /// In the figure's unit.
     pub value: f64,
     pub predicted: Option<(f64, f64)>,
@@ -63,7 +63,7 @@ pub struct Field {
     pub stratum: usize,
     pub rows: Vec<Row>,
     /// Typical variance by a node's own rounds.
-    own: f64,
+    scatter: f64,
     pub(crate) whole: Option<Peers>,
     /// Least effect of an accusation, as a log.
     pub least: f64,
@@ -91,10 +91,10 @@ pub struct First {
 
 impl Field {
     fn new(subject: Subject, stratum: usize, kind: Kind, rows: Vec<Row>) -> Field {
-        let owns: Vec<f64> = rows.iter().map(|row| row.own).collect();
-        let own = stats::quantile::median(&owns).unwrap_or(0.0);
+        let owns: Vec<f64> = rows.iter().map(|row| row.scatter).collect();
+        let scatter = stats::quantile::median(&owns).unwrap_or(0.0);
         let whole = spread_to_worse(&xs(&rows));
-        Field { subject, stratum, rows, own, whole, least: least_effect(kind).ln() }
+        Field { subject, stratum, rows, scatter, whole, least: least_effect(kind).ln() }
     }
 
     /// Whether there are enough peers to compare with.
@@ -104,7 +104,10 @@ impl Field {
 
     /// The centre of all of them.
     pub fn centre(&self) -> f64 {
-        self.whole.map_or_else(|| stats::quantile::median(&xs(&self.rows)).unwrap_or(0.0), |whole| whole.centre)
+        self.whole.map_or_else(
+            || stats::quantile::median(&xs(&self.rows)).unwrap_or(0.0),
+            |whole| whole.centre,
+        )
     }
 
     fn peers(&self, row: usize) -> Option<Peers> {
@@ -120,7 +123,7 @@ impl Field {
     pub fn standing(&self, row: usize) -> Option<Standing> {
         let peers = self.peers(row).filter(|_| self.is_compared())?;
         let one = &self.rows[row];
-        let excess = (one.own - self.own).max(0.0);
+        let excess = (one.scatter - self.scatter).max(0.0);
         let error = (peers.squared_error() + excess).sqrt();
         let distance = one.x - peers.centre;
         let (z, p) = tail(distance, error, peers.freedom);
@@ -153,9 +156,17 @@ impl First {
         let mut rows: BTreeMap<(usize, Subject), Vec<Row>> = BTreeMap::new();
         for (node, file) in fleet.nodes.iter().enumerate() {
             for value in &file.values {
-                let Some(x) = signed(value.value, fleet.figures[value.figure].better) else { continue };
+                let Some(x) = signed(value.value, fleet.figures[value.figure].better) else {
+                    continue;
+                };
                 let subject = Subject { figure: value.figure, role: Role::Alone };
-                let row = Row { node, x, own: value.own, value: value.value, predicted: value.predicted };
+                let row = Row {
+                    node,
+                    x,
+                    scatter: value.scatter,
+                    value: value.value,
+                    predicted: value.predicted,
+                };
                 rows.entry((places[node], subject)).or_default().push(row);
             }
         }
@@ -171,8 +182,8 @@ impl First {
             };
             for (role, is_near) in roles {
                 let subject = Subject { figure: fit.figure, role };
-                for (node, x, own, value) in fit.effects(is_near) {
-                    let row = Row { node, x, own, value, predicted: None };
+                for (node, x, scatter, value) in fit.effects(is_near) {
+                    let row = Row { node, x, scatter, value, predicted: None };
                     rows.entry((places[node], subject)).or_default().push(row);
                 }
             }
@@ -216,9 +227,11 @@ pub(crate) fn between(
         for pair in file.pairs.iter().filter(|pair| is_counted(pair.purpose)) {
             let Some(to) = places.get(pair.to.as_str()) else { continue };
             for value in &pair.values {
-                let Some(x) = signed(value.value, fleet.figures[value.figure].better) else { continue };
+                let Some(x) = signed(value.value, fleet.figures[value.figure].better) else {
+                    continue;
+                };
                 let (from, to) = (*from, *to);
-                let one = Between { from, to, x, own: value.own, value: value.value };
+                let one = Between { from, to, x, scatter: value.scatter, value: value.value };
                 found.entry(value.figure).or_default().insert((from, to), one);
             }
         }
@@ -250,7 +263,8 @@ fn strata(nodes: &[NodeFile]) -> (Vec<Stratum>, Vec<usize>) {
         .map(|(facts, nodes)| {
             let values: Vec<&str> =
                 differs.iter().filter_map(|name| facts.get(*name)).map(String::as_str).collect();
-            let name = if values.is_empty() { "all nodes alike".to_owned() } else { values.join(", ") };
+            let name =
+                if values.is_empty() { "all nodes alike".to_owned() } else { values.join(", ") };
             Stratum { name, nodes: nodes.clone() }
         })
         .collect();

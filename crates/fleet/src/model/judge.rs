@@ -146,7 +146,9 @@ pub fn judge(fleet: &Fleet) -> Judgement {
     let tested = tests.iter().filter(|test| !test.steps.is_empty()).count().max(1);
     let verdicts: Vec<Verdict> = tests.iter().map(|test| verdict(test, tested)).collect();
     let mut verdicts = links_of_nodes(verdicts);
-    verdicts.order_by(|a, b| a.state.cmp(&b.state).then(a.p.total_cmp(&b.p)).then(b.factor.total_cmp(&a.factor)));
+    verdicts.order_by(|a, b| {
+        a.state.cmp(&b.state).then(a.p.total_cmp(&b.p)).then(b.factor.total_cmp(&a.factor))
+    });
     let (below, seen) = (below(fleet, &first), seen(fleet, &first));
     Judgement { first, verdicts, below, seen }
 }
@@ -181,7 +183,8 @@ fn node_tests(fleet: &Fleet, first: &First, steps: &[Step]) -> Vec<Test> {
             };
             steps.iter().filter_map(one).collect()
         };
-        let within = within_variance(&field.rows.iter().map(|row| distances(row.node)).collect::<Vec<_>>());
+        let within =
+            within_variance(&field.rows.iter().map(|row| distances(row.node)).collect::<Vec<_>>());
         let better = fleet.figures[field.subject.figure].better;
         for row in out {
             let Some(standing) = field.standing(row) else { continue };
@@ -211,7 +214,12 @@ fn shown_value(value: f64, distance: f64, better: Better) -> f64 {
 }
 
 /// A node's distance from its stratum in a step, less that of its healthy peers.
-fn alone_distance(field: &super::Field, step: &Step, node: usize, suspects: &BTreeSet<usize>) -> Option<f64> {
+fn alone_distance(
+    field: &super::Field,
+    step: &Step,
+    node: usize,
+    suspects: &BTreeSet<usize>,
+) -> Option<f64> {
     let value = |node: usize| step.alone.get(&(field.subject.figure, node)).copied();
     let peers = field.rows.iter().filter(|row| !suspects.contains(&row.node));
     let peers: Vec<f64> = peers.filter_map(|row| value(row.node)).collect();
@@ -219,7 +227,13 @@ fn alone_distance(field: &super::Field, step: &Step, node: usize, suspects: &BTr
 }
 
 /// A node's distance as an end of its pairs in a step, less that of pairs without suspects.
-fn end_distance(fit: &Fit, step: &Step, node: usize, role: Role, suspects: &BTreeSet<usize>) -> Option<f64> {
+fn end_distance(
+    fit: &Fit,
+    step: &Step,
+    node: usize,
+    role: Role,
+    suspects: &BTreeSet<usize>,
+) -> Option<f64> {
     let pairs = step.between.get(&fit.figure)?;
     let is_own = |pair: &Between| match role {
         Role::Send => pair.from == node,
@@ -228,7 +242,9 @@ fn end_distance(fit: &Fit, step: &Step, node: usize, role: Role, suspects: &BTre
     };
     let (own, others): (Vec<&Between>, Vec<&Between>) = pairs.iter().partition(|pair| is_own(pair));
     let beyond = |pairs: Vec<&Between>| -> Vec<f64> {
-        let healthy = |pair: &&&Between| [pair.from, pair.to].iter().all(|end| *end == node || !suspects.contains(end));
+        let healthy = |pair: &&&Between| {
+            [pair.from, pair.to].iter().all(|end| *end == node || !suspects.contains(end))
+        };
         pairs.iter().filter(healthy).filter_map(|pair| fit.beyond(pair)).collect()
     };
     let effect = fit.end(node, role != Role::Receive)?;
@@ -243,13 +259,15 @@ fn link_tests(fleet: &Fleet, first: &First, steps: &[Step]) -> Vec<Test> {
         let fit = &first.fits[fit];
         let link = &fit.links[link];
         let (from, to) = (fit.nodes[link.from], fit.nodes[link.to]);
-        let measured: Vec<f64> = steps.iter().filter_map(|step| link_distance(fit, step, from, to)).collect();
+        let measured: Vec<f64> =
+            steps.iter().filter_map(|step| link_distance(fit, step, from, to)).collect();
         let role = if fit.is_shared { Role::Both } else { Role::Send };
         tests.push(Test {
             which: Which::Link(from, to),
             subject: Subject { figure: fit.figure, role },
             first: (residual, error * error, fit.freedom),
-            error: fit.variance * (1.0 + 2.0 * FRAC_PI_2 / PEERS as f64) / measured.len().max(1) as f64,
+            error: fit.variance * (1.0 + 2.0 * FRAC_PI_2 / PEERS as f64)
+                / measured.len().max(1) as f64,
             steps: measured,
             least,
             value: link.value,
@@ -264,8 +282,11 @@ fn link_distance(fit: &Fit, step: &Step, from: usize, to: usize) -> Option<f64> 
     let pairs = step.between.get(&fit.figure)?;
     let own = pairs.iter().find(|pair| (pair.from, pair.to) == (from, to))?;
     let others = |is_end: &dyn Fn(&Between) -> bool| {
-        let is_other = |pair: &&Between| is_end(pair) && ![from, to].iter().all(|end| [pair.from, pair.to].contains(end));
-        let beyond: Vec<f64> = pairs.iter().filter(is_other).filter_map(|pair| fit.beyond(pair)).collect();
+        let is_other = |pair: &&Between| {
+            is_end(pair) && ![from, to].iter().all(|end| [pair.from, pair.to].contains(end))
+        };
+        let beyond: Vec<f64> =
+            pairs.iter().filter(is_other).filter_map(|pair| fit.beyond(pair)).collect();
         median(&beyond).unwrap_or(0.0)
     };
     let near = others(&|pair| pair.from == from || fit.is_shared && pair.to == from);
@@ -346,7 +367,8 @@ fn links_of_nodes(verdicts: Vec<Verdict>) -> Vec<Verdict> {
             Which::Node(_) => {}
         }
     }
-    let mut several: Vec<(usize, usize)> = links.iter().map(|(node, links)| (*node, links.len())).collect();
+    let mut several: Vec<(usize, usize)> =
+        links.iter().map(|(node, links)| (*node, links.len())).collect();
     several.order_by_key(|(_, count)| std::cmp::Reverse(*count));
     for (node, count) in several {
         // The other ends of its links have one bad link each.
@@ -357,7 +379,9 @@ fn links_of_nodes(verdicts: Vec<Verdict>) -> Vec<Verdict> {
     }
     let own = |verdict: Verdict| {
         let Which::Link(from, to) = verdict.which else { return Some(verdict) };
-        let Some(node) = [from, to].into_iter().find(|end| nodes.contains(end)) else { return Some(verdict) };
+        let Some(node) = [from, to].into_iter().find(|end| nodes.contains(end)) else {
+            return Some(verdict);
+        };
         (verdict.state == State::Accused).then_some(Verdict { which: Which::Node(node), ..verdict })
     };
     verdicts.into_iter().filter_map(own).collect()
@@ -366,15 +390,21 @@ fn links_of_nodes(verdicts: Vec<Verdict>) -> Vec<Verdict> {
 /// Figures in which the median of a stratum is worse than predicted, the largest factor first.
 fn below(fleet: &Fleet, first: &First) -> Vec<Below> {
     let mut found = Vec::new();
-    let compared = first.fields.iter().filter(|field| field.subject.role == Role::Alone && field.rows.len() > LEAST_PEERS);
+    let compared = first
+        .fields
+        .iter()
+        .filter(|field| field.subject.role == Role::Alone && field.rows.len() > LEAST_PEERS);
     for field in compared {
         let better = fleet.figures[field.subject.figure].better;
         let values: Vec<f64> = field.rows.iter().map(|row| row.value).collect();
         let end = |pick: fn(&(f64, f64)) -> f64| {
-            let ends: Vec<f64> = field.rows.iter().filter_map(|row| row.predicted.as_ref().map(pick)).collect();
+            let ends: Vec<f64> =
+                field.rows.iter().filter_map(|row| row.predicted.as_ref().map(pick)).collect();
             median(&ends)
         };
-        let (Some(low), Some(high)) = (end(|range| range.0), end(|range| range.1)) else { continue };
+        let (Some(low), Some(high)) = (end(|range| range.0), end(|range| range.1)) else {
+            continue;
+        };
         let Some(interval) = median_order(&values) else { continue };
         let (best, end) = match better {
             Better::Higher => (interval.high, low),
@@ -401,13 +431,19 @@ fn seen(fleet: &Fleet, first: &First) -> Vec<Seen> {
         let once = whole.squared_error();
         let error = mean_error(once, None, STEPS, field.least).sqrt();
         let significant = errors(RATE / tests as f64, whole.freedom * STEPS as f64) + 1.96;
-        let least = field.seen_from()?
+        let least = field
+            .seen_from()?
             .max(field.least + 1.96 * error)
             .max(EACH * field.least + 2.4 * once.sqrt())
             .max(significant * error);
         let of_pairs = field.subject.role != Role::Alone;
         let kind = if of_pairs { Kind::Io } else { fleet.figures[field.subject.figure].kind };
-        Some(Seen { subject: field.subject, stratum: Some(field.stratum), kind, factor: least.exp() })
+        Some(Seen {
+            subject: field.subject,
+            stratum: Some(field.stratum),
+            kind,
+            factor: least.exp(),
+        })
     });
     let links = first.fits.iter().filter(|fit| fit.freedom >= 1.0).map(|fit| {
         let error = (fit.variance * (1.0 + 2.0 / 3.0)).sqrt();

@@ -14,9 +14,9 @@ mod suspects;
 #[cfg(test)]
 mod tests;
 
-pub use first::{Field, First, Role, Row, Stratum, Subject};
 pub(crate) use first::node_places;
-pub use judge::{Which, Below, Judgement, Seen, State, Verdict, judge};
+pub use first::{Field, First, Role, Row, Stratum, Subject};
+pub use judge::{Below, Judgement, Seen, State, Verdict, Which, judge};
 pub use suspects::{Again, suspects};
 
 use record::metric::{Better, Kind};

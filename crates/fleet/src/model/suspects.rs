@@ -1,7 +1,7 @@
 //! What a step of suspects measures: all that stands out and is not cleared, with healthy peers.
 
 use super::first::{First, Role};
-use super::judge::{Which, Judgement, PEERS, State, Verdict};
+use super::judge::{Judgement, PEERS, State, Verdict, Which};
 use crate::read::Fleet;
 use record::order::InOrder;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,8 +37,10 @@ impl Again {
 /// What the next step measures; nothing where all is accused or cleared.
 pub fn suspects(fleet: &Fleet, judgement: &Judgement) -> Again {
     let first = &judgement.first;
-    let is_measurable = |verdict: &&Verdict| ends(verdict).into_iter().all(|node| is_alive(fleet, node));
-    let suspects: Vec<&Verdict> = judgement.in_state(State::Suspect).filter(is_measurable).collect();
+    let is_measurable =
+        |verdict: &&Verdict| ends(verdict).into_iter().all(|node| is_alive(fleet, node));
+    let suspects: Vec<&Verdict> =
+        judgement.in_state(State::Suspect).filter(is_measurable).collect();
     if suspects.is_empty() {
         return Again::default();
     }
@@ -64,7 +66,9 @@ pub fn suspects(fleet: &Fleet, judgement: &Judgement) -> Again {
         for (node, is_near) in [(sends, true), (receives, false)] {
             let Some(node) = node else { continue };
             let partners = healthy.beside(node);
-            pairs.extend(partners.iter().map(|peer| if is_near { (node, *peer) } else { (*peer, node) }));
+            pairs.extend(
+                partners.iter().map(|peer| if is_near { (node, *peer) } else { (*peer, node) }),
+            );
             // Pairs without suspects say what changes for all.
             pairs.extend(partners.windows(2).map(|pair| (pair[0], pair[1])));
             peers.extend(partners);
@@ -84,7 +88,9 @@ fn fewer_links<'all>(verdicts: impl Iterator<Item = &'all Verdict>) -> Vec<&'all
     let mut is_kept = |verdict: &&Verdict| {
         let Which::Link(from, to) = verdict.which else { return true };
         let is_full = |end: usize| {
-            counts.get(&end).is_some_and(|links| links.len() >= LINKS_MOST && !links.contains(&(from, to)))
+            counts
+                .get(&end)
+                .is_some_and(|links| links.len() >= LINKS_MOST && !links.contains(&(from, to)))
         };
         if is_full(from) || is_full(to) {
             return false;

@@ -1,4 +1,4 @@
-use super::{Which, State, judge, suspects};
+use super::{State, Which, judge, suspects};
 use crate::drawn::{Drawn, Fault, Noise};
 use crate::read::{Fleet, from_lines};
 
@@ -19,7 +19,10 @@ fn measured(drawn: &mut Drawn) -> Fleet {
 /// What is accused or stays open, by name.
 fn found(fleet: &Fleet, state: State) -> Vec<String> {
     let judgement = judge(fleet);
-    let mut names: Vec<String> = judgement.of(state).map(|verdict| crate::names::which_name(fleet, verdict.which)).collect();
+    let mut names: Vec<String> = judgement
+        .in_state(state)
+        .map(|verdict| crate::names::which_name(fleet, verdict.which))
+        .collect();
     names.sort();
     names.dedup();
     names
@@ -105,7 +108,8 @@ fn five_nodes_accuse_no_one_and_six_do() {
 fn a_stratum_that_misses_its_prediction_is_named() {
     let mut files = drawn(8, vec![]).sweep();
     for line in files.iter_mut().flat_map(|(_, lines)| lines) {
-        if let Some(figure) = line.figure.as_mut().filter(|figure| figure.experiment == "cpu.peak") {
+        if let Some(figure) = line.figure.as_mut().filter(|figure| figure.experiment == "cpu.peak")
+        {
             figure.predicted = Some((1.5e9, 2e9));
         }
     }

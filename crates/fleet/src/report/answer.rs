@@ -3,8 +3,8 @@
 
 use super::View;
 use super::missing::{clocks, lost};
-use crate::model::{Which, Role, Seen, State, Verdict};
-use crate::names::{which_name, counted, duration, listed, percent, size, span, times, worse};
+use crate::model::{Role, Seen, State, Verdict, Which};
+use crate::names::{counted, duration, listed, percent, size, span, times, which_name, worse};
 use analysis::findings::Severity;
 use analysis::gather::gathered;
 use record::metric::Kind;
@@ -26,7 +26,8 @@ pub(super) fn title(view: &View) -> String {
     let header = view.fleet.header();
     let ended = view.fleet.nodes.iter().filter_map(|node| node.end.as_ref());
     let took = ended.map(|end| end.wall_s).max_by(f64::total_cmp);
-    let took = took.map_or_else(|| ", not ended".to_owned(), |took| format!(", {}", duration(took)));
+    let took =
+        took.map_or_else(|| ", not ended".to_owned(), |took| format!(", {}", duration(took)));
     let whole = view.fleet.nodes.iter().filter(|node| node.end.is_some()).count();
     format!(
         "Fleet sweep {}: {whole} of {}, {}, {}{took}",
@@ -39,7 +40,8 @@ pub(super) fn title(view: &View) -> String {
 
 /// What was compared, in a sentence.
 pub(super) fn summary(view: &View) -> String {
-    let subjects: BTreeSet<_> = view.judgement.first.fields.iter().map(|field| field.subject).collect();
+    let subjects: BTreeSet<_> =
+        view.judgement.first.fields.iter().map(|field| field.subject).collect();
     let alone = subjects.iter().filter(|subject| subject.role == Role::Alone).count();
     let steps = match view.fleet.steps.len() {
         0 => "not repeated".to_owned(),
@@ -139,7 +141,8 @@ fn table(view: &View, found: &[(Which, Vec<&Verdict>)]) -> Table {
     let row = |(place, (which, own)): (usize, &(Which, Vec<&Verdict>))| {
         let first = own[0];
         let about = &view.fleet.figures[first.subject.figure];
-        let more = if own.len() > 1 { format!(" and {} more", own.len() - 1) } else { String::new() };
+        let more =
+            if own.len() > 1 { format!(" and {} more", own.len() - 1) } else { String::new() };
         let (low, high) = first.interval;
         let value = |value: f64| Cell::plain(shown(value, None, about.unit).value);
         let cells = vec![
@@ -157,7 +160,8 @@ fn table(view: &View, found: &[(Which, Vec<&Verdict>)]) -> Table {
         ];
         Row { cells, is_spare: place >= SHOWN }
     };
-    let headings = ["which", "is", "in", "#by", "#95 % interval", "#measured", "#peers", "how sure"];
+    let headings =
+        ["which", "is", "in", "#by", "#95 % interval", "#measured", "#peers", "how sure"];
     Table::new("", &headings, found.iter().enumerate().map(row))
 }
 
@@ -179,23 +183,35 @@ fn tone(verdict: &Verdict) -> Tone {
 
 /// What to look at, by the start of the experiment's name.
 const ADVICE: [(&str, &str); 6] = [
-    ("memory.", "Check that all its memory modules are present and run at their rated speed, and look for corrected errors"),
-    ("cpu.", "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it"),
-    ("clock.", "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it"),
+    (
+        "memory.",
+        "Check that all its memory modules are present and run at their rated speed, and look for corrected errors",
+    ),
+    (
+        "cpu.",
+        "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it",
+    ),
+    (
+        "clock.",
+        "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it",
+    ),
     ("fs.", "Check the health and free space of its disk, and the mount options"),
     ("net.", "Check its network card: link rate, PCIe width, error counters (`ethtool -S`)"),
     ("noise.", "Look for services, timers and interrupts that run only there"),
 ];
-const ADVICE_ELSE: &str = "Look for other kernel settings, mitigations and programs than its peers have";
+const ADVICE_ELSE: &str =
+    "Look for other kernel settings, mitigations and programs than its peers have";
 const ADVICE_LINK: &str = "Check cable, transceiver and switch port of the path, and their counters for errors and dropped packets";
-const ADVICE_SUSPECT: &str = "Not confirmed: measure again with `plumb fleet suspects` before you open the machine";
+const ADVICE_SUSPECT: &str =
+    "Not confirmed: measure again with `plumb fleet suspects` before you open the machine";
 
 fn advice(view: &View, found: &[(Which, Vec<&Verdict>)]) -> Vec<(Severity, String)> {
     let texts = gathered(found.iter().map(|one| (what_to_do(view, one), one)));
     let notes = texts.into_iter().take(ADVISED).map(|(text, all)| {
         let is_bad = all.iter().any(|(_, own)| own[0].state == State::Accused);
         let severity = if is_bad { Severity::Warning } else { Severity::Note };
-        let names: Vec<String> = all.iter().map(|(which, _)| which_name(view.fleet, *which)).collect();
+        let names: Vec<String> =
+            all.iter().map(|(which, _)| which_name(view.fleet, *which)).collect();
         (severity, format!("{}: {text}.", listed(&names)))
     });
     notes.collect()
@@ -242,12 +258,18 @@ fn foot(view: &View) -> Vec<(String, String)> {
 fn cannot_see(view: &View) -> String {
     let seen = &view.judgement.seen;
     let least = |kind: Kind| {
-        let factors: Vec<f64> = seen.iter().filter(|seen| seen.kind == kind && seen.stratum.is_some()).map(|seen| seen.factor).collect();
+        let factors: Vec<f64> = seen
+            .iter()
+            .filter(|seen| seen.kind == kind && seen.stratum.is_some())
+            .map(|seen| seen.factor)
+            .collect();
         Some(format!("{} ({})", percent(median(&factors)? - 1.0), kind.text()))
     };
-    let said: Vec<String> = [Kind::Hardware, Kind::Os, Kind::Io].into_iter().filter_map(least).collect();
+    let said: Vec<String> =
+        [Kind::Hardware, Kind::Os, Kind::Io].into_iter().filter_map(least).collect();
     let hidden = |is_link: bool| {
-        let mut hidden: Vec<_> = seen.iter().filter(|seen| seen.hides() && seen.stratum.is_none() == is_link).collect();
+        let mut hidden: Vec<_> =
+            seen.iter().filter(|seen| seen.hides() && seen.stratum.is_none() == is_link).collect();
         hidden.order_by(|a, b| b.factor.total_cmp(&a.factor));
         let names = hidden.iter().map(|seen| {
             format!("{} (from {})", view.subject(seen.subject), percent(seen.factor - 1.0))
@@ -262,7 +284,9 @@ fn cannot_see(view: &View) -> String {
     };
     let hides = |what: &str, is_link: bool, of: &str| match hidden(is_link) {
         names if names.is_empty() => String::new(),
-        names => format!("; {what} in {} of {} {of}: {}", names.len(), count(is_link), listed(&names)),
+        names => {
+            format!("; {what} in {} of {} {of}: {}", names.len(), count(is_link), listed(&names))
+        }
     };
     let text = match said.is_empty() {
         true => "differences between nodes: too few are alike".to_owned(),
@@ -276,6 +300,8 @@ fn cannot_see(view: &View) -> String {
     let small = view.judgement.strata().iter().filter(|stratum| super::nodes::is_small(stratum));
     match small.map(|stratum| stratum.nodes.len()).sum::<usize>() {
         0 => text,
-        count => format!("{text}. Not accused: {} with fewer than five peers", counted(count, "node")),
+        count => {
+            format!("{text}. Not accused: {} with fewer than five peers", counted(count, "node"))
+        }
     }
 }

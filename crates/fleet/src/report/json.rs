@@ -3,7 +3,7 @@
 use super::View;
 use super::answer::state;
 use super::missing::{clocks, lost};
-use crate::model::{Which, Verdict};
+use crate::model::{Verdict, Which};
 use serde_json::{Value, json};
 
 /// Version of this shape.

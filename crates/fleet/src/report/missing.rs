@@ -28,9 +28,17 @@ pub(super) fn lost(fleet: &Fleet) -> Vec<(String, String)> {
             }
             Some(_) => None,
             None => {
-                let last = node.absents.last().map(|absent| format!("; it last said: {}", absent.why));
+                let last =
+                    node.absents.last().map(|absent| format!("; it last said: {}", absent.why));
                 let slots = node.pairs.len();
-                Some((host, format!("its file has no end, after {}{}", counted(slots, "pair"), last.unwrap_or_default())))
+                Some((
+                    host,
+                    format!(
+                        "its file has no end, after {}{}",
+                        counted(slots, "pair"),
+                        last.unwrap_or_default()
+                    ),
+                ))
             }
         }
     });
@@ -49,7 +57,11 @@ pub(super) fn clocks(fleet: &Fleet) -> Vec<String> {
     let off = fleet.nodes.iter().filter_map(|node| {
         let clock = node.clock.as_ref().filter(|clock| clock.is_corrected)?;
         // The offset is that of the peers.
-        let (ahead, s) = if clock.offset_s < 0.0 { ("ahead of", -clock.offset_s) } else { ("behind", clock.offset_s) };
+        let (ahead, s) = if clock.offset_s < 0.0 {
+            ("ahead of", -clock.offset_s)
+        } else {
+            ("behind", clock.offset_s)
+        };
         Some(format!(
             "{} is {} {ahead} {}; it measured by their clock",
             node.header.host,
@@ -82,7 +94,8 @@ pub(super) fn section(view: &View) -> Option<Section> {
         let named = if hosts.len() > HOSTS { counted(hosts.len(), "node") } else { listed(&hosts) };
         Row::always_shown(vec![Cell::plain(named), Cell::plain(what), Cell::plain(why)])
     };
-    let mut blocks: Vec<_> = view.fleet.notes.iter().map(|note| Block::text(note.clone()).for_all()).collect();
+    let mut blocks: Vec<_> =
+        view.fleet.notes.iter().map(|note| Block::text(note.clone()).for_all()).collect();
     if all > 0 {
         let table = Table::new("", &["node", "what", "why"], rows.into_iter().take(ROWS).map(row));
         blocks.push(Block::Table(table).for_all());

@@ -33,14 +33,18 @@ pub(super) fn section(view: &View, whole: bool) -> Option<Section> {
         return None;
     }
     let mut figures: Vec<(&(usize, Purpose), &Measured)> = all.iter().collect();
-    figures.order_by_key(|((figure, purpose), _)| (view.titles.place(&view.fleet.figures[*figure].key), *figure, *purpose));
-    let rows = figures.iter().map(|((figure, purpose), values)| row(view, *figure, *purpose, values));
+    figures.order_by_key(|((figure, purpose), _)| {
+        (view.titles.place(&view.fleet.figures[*figure].key), *figure, *purpose)
+    });
+    let rows =
+        figures.iter().map(|((figure, purpose), values)| row(view, *figure, *purpose, values));
     let headings = ["figure", "pairs", "#number", "#median", "#worst", "#best", "#sum of a slot"];
     let caption = "Pairs of a slot begin together. The sum of a slot is that of its pairs' rates, the median over the slots";
     let mut blocks = vec![Block::Table(Table::new(caption, &headings, rows)).for_all()];
     if whole {
         let matched = figures.iter().filter(|((_, purpose), _)| *purpose == Purpose::Matching);
-        let grids = matched.take(MATRICES).map(|((figure, _), values)| matrix(view, *figure, values));
+        let grids =
+            matched.take(MATRICES).map(|((figure, _), values)| matrix(view, *figure, values));
         blocks.extend(grids.map(|grid| Block::Grid(grid).on_page()));
     }
     Some(Section::new("pairs", "The network", blocks))
@@ -49,7 +53,9 @@ pub(super) fn section(view: &View, whole: bool) -> Option<Section> {
 fn row(view: &View, figure: usize, purpose: Purpose, measured: &Measured) -> Row {
     let about = &view.fleet.figures[figure];
     let values: Vec<f64> = measured.iter().map(|one| one.3).collect();
-    let cell = |value: Option<f64>| Cell::optional(value.map(|value| shown(value, None, about.unit).value));
+    let cell = |value: Option<f64>| {
+        Cell::optional(value.map(|value| shown(value, None, about.unit).value))
+    };
     let (low, high) = (quantile(&values, 0.0), quantile(&values, 1.0));
     let (worst, best) = if about.better == Better::Higher { (low, high) } else { (high, low) };
     let sum = is_rate(about).then(|| slot_sum(measured)).flatten();
@@ -95,9 +101,13 @@ fn matrix(view: &View, figure: usize, measured: &Measured) -> Grid {
     let hosts: Vec<&str> = hosts.filter(|host| present.contains(host)).take(DRAWN).collect();
     let values: Vec<f64> = measured.iter().map(|one| one.3).collect();
     let middle = median(&values).unwrap_or(1.0);
-    let by_ends: BTreeMap<(&str, &str), f64> = measured.iter().map(|one| ((one.1, one.2), one.3)).collect();
-    let speed = |value: f64| if about.better == Better::Higher { value / middle } else { middle / value };
-    let cells = |near: &&str| hosts.iter().map(|far| by_ends.get(&(near, far)).map(|value| speed(*value))).collect();
+    let by_ends: BTreeMap<(&str, &str), f64> =
+        measured.iter().map(|one| ((one.1, one.2), one.3)).collect();
+    let speed =
+        |value: f64| if about.better == Better::Higher { value / middle } else { middle / value };
+    let cells = |near: &&str| {
+        hosts.iter().map(|far| by_ends.get(&(near, far)).map(|value| speed(*value))).collect()
+    };
     let names = || hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<String>>();
     Grid {
         title: format!("{}, each pair over the median pair", view.titles.key(&about.key)),

@@ -3,7 +3,7 @@
 
 use super::answer::by_place;
 use super::{View, left_out};
-use crate::model::{Which, Field, LEAST_PEERS, Role, Stratum};
+use crate::model::{Field, LEAST_PEERS, Role, Stratum, Which};
 use crate::names::{counted, hosts, percent, size};
 use record::metric::Kind;
 use record::order::InOrder;
@@ -29,9 +29,14 @@ pub(super) fn is_small(stratum: &Stratum) -> bool {
 /// The strata, and the differences within those that are too small to accuse.
 pub(super) fn strata(view: &View) -> Section {
     let row = |(at, stratum): (usize, &Stratum)| {
-        let names: Vec<String> = stratum.nodes.iter().map(|node| view.fleet.nodes[*node].header.host.clone()).collect();
+        let names: Vec<String> =
+            stratum.nodes.iter().map(|node| view.fleet.nodes[*node].header.host.clone()).collect();
         let least = |kind: Kind| {
-            let seen = view.judgement.seen.iter().filter(|seen| seen.stratum == Some(at) && seen.kind == kind);
+            let seen = view
+                .judgement
+                .seen
+                .iter()
+                .filter(|seen| seen.stratum == Some(at) && seen.kind == kind);
             let factors: Vec<f64> = seen.map(|seen| seen.factor).collect();
             Cell::optional(median(&factors).map(|factor| percent(factor - 1.0)))
         };
@@ -50,7 +55,9 @@ pub(super) fn strata(view: &View) -> Section {
     let mut blocks = vec![Block::Table(table).for_all()];
     let small = strata.iter().enumerate().filter(|(_, stratum)| is_small(stratum));
     let tables = small.map(|(at, stratum)| differences(view, at, stratum));
-    blocks.extend(tables.filter(|table| !table.rows.is_empty()).map(|table| Block::Table(table).for_all()));
+    blocks.extend(
+        tables.filter(|table| !table.rows.is_empty()).map(|table| Block::Table(table).for_all()),
+    );
     Section::new("strata", "Nodes with the same hardware", blocks)
 }
 
@@ -61,23 +68,40 @@ fn differences(view: &View, at: usize, stratum: &Stratum) -> Table {
         .first
         .fields
         .iter()
-        .filter(|field| field.stratum == at && field.subject.role == Role::Alone && field.rows.len() > 1)
+        .filter(|field| {
+            field.stratum == at && field.subject.role == Role::Alone && field.rows.len() > 1
+        })
         .collect();
     fields.order_by_key(|field| view.titles.place(&view.fleet.figures[field.subject.figure].key));
     let row = |field: &&Field| {
         let one = |node: &usize| {
-            let Some(row) = field.rows.iter().find(|row| row.node == *node) else { return Cell::absent() };
+            let Some(row) = field.rows.iter().find(|row| row.node == *node) else {
+                return Cell::absent();
+            };
             let others: Vec<_> = field.rows.iter().filter(|other| other.node != *node).collect();
             let x: Vec<f64> = others.iter().map(|other| other.x).collect();
-            let own = others.iter().map(|other| other.own).sum::<f64>() / (others.len() * others.len()) as f64;
+            let own = others.iter().map(|other| other.scatter).sum::<f64>()
+                / (others.len() * others.len()) as f64;
             let distance = row.x - median(&x).unwrap_or(row.x);
-            let reach = HALF_WIDTH * (row.own + own).sqrt();
-            Cell::plain(format!("{} ({}–{})", size(distance.exp()), size((distance - reach).exp()), size((distance + reach).exp())))
+            let reach = HALF_WIDTH * (row.scatter + own).sqrt();
+            let factor = |log: f64| size(log.exp());
+            // One round says nothing of its scatter.
+            Cell::plain(match reach > 0.0 {
+                true => format!(
+                    "{} ({}–{})",
+                    factor(distance),
+                    factor(distance - reach),
+                    factor(distance + reach)
+                ),
+                false => factor(distance),
+            })
         };
-        let cells = std::iter::once(Cell::plain(view.subject(field.subject))).chain(stratum.nodes.iter().map(one));
+        let cells = std::iter::once(Cell::plain(view.subject(field.subject)))
+            .chain(stratum.nodes.iter().map(one));
         Row::always_shown(cells.collect())
     };
-    let names = stratum.nodes.iter().map(|node| format!("#{}", view.fleet.nodes[*node].header.host));
+    let names =
+        stratum.nodes.iter().map(|node| format!("#{}", view.fleet.nodes[*node].header.host));
     let headings: Vec<String> = std::iter::once("figure".to_owned()).chain(names).collect();
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let caption = format!(
@@ -95,13 +119,17 @@ pub(super) fn section(view: &View) -> Option<Section> {
     }
     let drawn = drawn(view, &worst);
     let (count, shown) = (view.fleet.nodes.len(), drawn.len());
-    let mut blocks = vec![Block::text(HOW_TO_READ).on_page(), Block::Grid(heat_map(view, &drawn)).on_page()];
+    let mut blocks =
+        vec![Block::text(HOW_TO_READ).on_page(), Block::Grid(heat_map(view, &drawn)).on_page()];
     if shown < count {
-        let text = format!("{shown} of {count} nodes are drawn: those that are accused, and those furthest from their peers.");
+        let text = format!(
+            "{shown} of {count} nodes are drawn: those that are accused, and those furthest from their peers."
+        );
         blocks.push(Block::text(text).on_page());
     }
     let row = |(node, file): (usize, &crate::read::NodeFile)| {
-        let labels: Vec<String> = file.header.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let labels: Vec<String> =
+            file.header.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let worst = worst.get(&node);
         Row::always_shown(vec![
             Cell::plain(&file.header.host),
@@ -149,7 +177,9 @@ fn drawn(view: &View, worst: &HashMap<usize, (f64, &Field, f64)>) -> Vec<usize> 
     let mut nodes: Vec<usize> = (0..view.fleet.nodes.len()).collect();
     if nodes.len() > DRAWN {
         let z = |node: &usize| worst.get(node).map_or(0.0, |worst| worst.0);
-        nodes.order_by(|a, b| accused.contains(b).cmp(&accused.contains(a)).then(z(b).total_cmp(&z(a))));
+        nodes.order_by(|a, b| {
+            accused.contains(b).cmp(&accused.contains(a)).then(z(b).total_cmp(&z(a)))
+        });
         nodes.truncate(DRAWN);
         nodes.sort_unstable();
     }
@@ -158,7 +188,9 @@ fn drawn(view: &View, worst: &HashMap<usize, (f64, &Field, f64)>) -> Vec<usize> 
 
 fn heat_map(view: &View, nodes: &[usize]) -> Grid {
     let mut figures: BTreeMap<usize, HashMap<usize, f64>> = BTreeMap::new();
-    for field in view.judgement.first.fields.iter().filter(|field| field.subject.role == Role::Alone) {
+    for field in
+        view.judgement.first.fields.iter().filter(|field| field.subject.role == Role::Alone)
+    {
         let centre = field.centre();
         let cells = field.rows.iter().map(|row| (row.node, (centre - row.x).exp()));
         figures.entry(field.subject.figure).or_default().extend(cells);
@@ -166,11 +198,15 @@ fn heat_map(view: &View, nodes: &[usize]) -> Grid {
     let mut order: Vec<usize> = figures.keys().copied().collect();
     order.order_by_key(|figure| view.titles.place(&view.fleet.figures[*figure].key));
     order.truncate(FIGURES);
-    let cells = |figure: &usize| nodes.iter().map(|node| figures[figure].get(node).copied()).collect();
+    let cells =
+        |figure: &usize| nodes.iter().map(|node| figures[figure].get(node).copied()).collect();
     let names = nodes.iter().map(|node| view.fleet.nodes[*node].header.host.clone());
     Grid {
         title: "Speed of each node beside its peers".to_owned(),
-        rows: (String::new(), order.iter().map(|figure| view.subject(View::alone(*figure))).collect()),
+        rows: (
+            String::new(),
+            order.iter().map(|figure| view.subject(View::alone(*figure))).collect(),
+        ),
         columns: ("node".to_owned(), names.collect()),
         label: "speed / peers".to_owned(),
         unit: Unit::Ratio,

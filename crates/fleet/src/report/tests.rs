@@ -53,7 +53,10 @@ fn the_answer_names_the_node_and_what_was_not_seen() {
     let text = shown(&fleet);
     assert!(line(&text, "VERDICT").contains("1 node is slower than its peers"), "{text}");
     let row = line(&text, "n005");
-    assert!(row.contains("slower") && row.contains("memory.bandwidth") && row.contains("again 2×"), "{row}");
+    assert!(
+        row.contains("slower") && row.contains("memory.bandwidth") && row.contains("again 2×"),
+        "{row}"
+    );
     assert!(line(&text, "CANNOT SEE").contains("(hardware)"), "{text}");
     let view = View::new(&fleet, titles(&fleet));
     let flat: Value = serde_json::from_str(&json::render(&view)).unwrap();
@@ -62,8 +65,14 @@ fn the_answer_names_the_node_and_what_was_not_seen() {
     assert_eq!(flat["lost"], serde_json::json!([]));
     let lines = ndjson::render(&view);
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let values: usize = fleet.nodes.iter().chain(fleet.steps.iter().flatten())
-        .map(|node| node.values.len() + node.pairs.iter().map(|pair| pair.values.len()).sum::<usize>()).sum();
+    let values: usize = fleet
+        .nodes
+        .iter()
+        .chain(fleet.steps.iter().flatten())
+        .map(|node| {
+            node.values.len() + node.pairs.iter().map(|pair| pair.values.len()).sum::<usize>()
+        })
+        .sum();
     assert_eq!(lines.len(), values);
 }
 
@@ -72,7 +81,8 @@ fn hosts_without_a_file_or_an_end_are_lost_and_no_other() {
     let mut files = Drawn::new(&Noise::plain(), 12, Fault::None, 7).sweep();
     files.remove(9);
     files[6].1.pop();
-    let absent = Absent::of_pair(3, "n009", "no partner in the first quarter of the slot".to_owned());
+    let absent =
+        Absent::of_pair(3, "n009", "no partner in the first quarter of the slot".to_owned());
     files[2].1.insert(1, Line { absent: Some(absent), ..Line::default() });
     let text = shown(&from_lines(files));
     let lost = line(&text, "LOST");

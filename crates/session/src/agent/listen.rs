@@ -8,9 +8,9 @@
 
 use super::admission::{self, Admission};
 use super::channel::{Channel, FIRST_FRAME_BYTES_MAX, HANDSHAKE_TIME, prepare};
+use super::clock::wall_s;
 use super::handshake::Responder;
 use super::key::Keys;
-use super::clock::wall_s;
 use super::message::{FromAgent, Open, ToAgent};
 use super::options::{Addresses, Options};
 use super::server::ServedSession;
