@@ -112,7 +112,8 @@ fn the_job_script_of_a_sweep_starts_this_binary() {
             .words(),
     );
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
-    batch.env("PATH", path).env("PLUMB", PLUMB).env("LEAD", "2").env("SLURM_JOB_ID", "7");
+    batch.env("PATH", path).env("PLUMB", PLUMB).env("LEAD", "2");
+    batch.envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NUM_NODES", "1")]);
     let answer = ends(0, batch);
     let flat = here.ends(0, &["fleet", "report", "plumb-fleet-7", "-f", "json"]).json();
     let started = ["size", "seed", "preset", "starter"].map(|name| flat[name].clone());

@@ -93,7 +93,12 @@ impl Field {
     fn new(subject: Subject, stratum: usize, kind: Kind, rows: Vec<Row>) -> Field {
         let owns: Vec<f64> = rows.iter().map(|row| row.scatter).collect();
         let scatter = stats::quantile::median(&owns).unwrap_or(0.0);
-        let whole = spread_to_worse(&xs(&rows));
+        let mut sorted = stats::quantile::sorted(&xs(&rows));
+        // Of few nodes the worst one is no measure of the others.
+        if (3..=SMALL).contains(&sorted.len()) {
+            sorted.pop();
+        }
+        let whole = spread_to_worse(&sorted);
         Field { subject, stratum, rows, scatter, whole, least: least_effect(kind).ln() }
     }
 

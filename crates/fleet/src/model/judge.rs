@@ -15,15 +15,13 @@ use std::f64::consts::FRAC_PI_2;
 /// All accusations of a sweep together are false at this rate.
 const RATE: f64 = 0.01;
 /// Fewest steps of suspects after which a node is accused.
-pub const STEPS_LEAST: usize = 2;
-/// Steps that the recipes have: `CANNOT SEE` assumes them.
-const STEPS: usize = 3;
+pub const STEPS_LEAST: usize = 3;
 /// Healthy peers beside a suspect.
 pub const PEERS: usize = 3;
 /// Healthy nodes differ for good by so much of the least effect, as a standard deviation.
 const LASTING: f64 = 0.2;
 /// A suspect is worse than this part of the least effect in each single step.
-const EACH: f64 = 0.5;
+const EACH: f64 = 0.7;
 /// Fewest degrees of freedom from which the steps say how much a node differs from itself.
 const FREEDOM_LEAST: usize = 6;
 /// So many bad links of one node are the node's.
@@ -312,7 +310,8 @@ fn within_variance(all: &[Vec<f64>]) -> Option<f64> {
 /// differs by from itself; both with that of its peers.
 fn mean_error(once: f64, within: Option<f64>, steps: usize, least: f64) -> f64 {
     let lasting = (LASTING * least).powi(2);
-    let within = within.unwrap_or(once).min(once.max(lasting));
+    // Peers of one measurement may all have been lucky: the steps may say that nodes differ more.
+    let within = within.unwrap_or(once);
     let between = (once - within).max(lasting);
     (between + within / steps.max(1) as f64) * (1.0 + FRAC_PI_2 / PEERS as f64)
 }
@@ -320,7 +319,7 @@ fn mean_error(once: f64, within: Option<f64>, steps: usize, least: f64) -> f64 {
 fn verdict(test: &Test, tested: usize) -> Verdict {
     let (distance, variance, freedom) = test.first;
     let count = test.steps.len();
-    let freedom = freedom * count.max(1) as f64;
+    let freedom = freedom + (count * PEERS) as f64;
     let (mean, error) = match count {
         0 => (distance, variance.sqrt()),
         _ => (test.steps.iter().sum::<f64>() / count as f64, test.error.sqrt()),
@@ -332,8 +331,7 @@ fn verdict(test: &Test, tested: usize) -> Verdict {
         (false, _) => State::Cleared,
         (true, false) => State::Suspect,
         (true, true) if is_accused => State::Accused,
-        (true, true) if count >= STEPS => State::Cleared,
-        (true, true) => State::Suspect,
+        (true, true) => State::Cleared,
     };
     let reach = errors(0.025, freedom) * error;
     Verdict {
@@ -429,12 +427,12 @@ fn seen(fleet: &Fleet, first: &First) -> Vec<Seen> {
     let fields = first.fields.iter().filter_map(|field| {
         let whole = field.whole?;
         let once = whole.squared_error();
-        let error = mean_error(once, None, STEPS, field.least).sqrt();
-        let significant = errors(RATE / tests as f64, whole.freedom * STEPS as f64) + 1.96;
+        let error = mean_error(once, None, STEPS_LEAST, field.least).sqrt();
+        let significant = errors(RATE / tests as f64, whole.freedom + (STEPS_LEAST * PEERS) as f64) + 1.96;
         let least = field
             .seen_from()?
             .max(field.least + 1.96 * error)
-            .max(EACH * field.least + 2.4 * once.sqrt())
+            .max(EACH * field.least + 2.2 * once.sqrt())
             .max(significant * error);
         let of_pairs = field.subject.role != Role::Alone;
         let kind = if of_pairs { Kind::Io } else { fleet.figures[field.subject.figure].kind };

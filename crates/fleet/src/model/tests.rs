@@ -52,7 +52,7 @@ fn a_slow_node_and_a_slow_link_are_accused_and_nothing_else() {
     assert_eq!(found(&fleet, State::Accused), [format!("n{from:03} → n{to:03}")]);
     let judgement = judge(&fleet);
     let link = judgement.in_state(State::Accused).next().unwrap();
-    assert!((1.8..2.2).contains(&link.factor) && link.steps >= 2, "{link:?}");
+    assert!((1.8..2.2).contains(&link.factor) && link.steps == 3, "{link:?}");
 }
 
 #[test]

@@ -49,12 +49,12 @@ fn the_answer_names_the_node_and_what_was_not_seen() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &planted());
     let fleet = read(dir.path(), None).unwrap();
-    assert_eq!((fleet.nodes.len(), fleet.steps.len(), fleet.notes.len()), (24, 2, 0));
+    assert_eq!((fleet.nodes.len(), fleet.steps.len(), fleet.notes.len()), (24, 3, 0));
     let text = shown(&fleet);
     assert!(line(&text, "VERDICT").contains("1 node is slower than its peers"), "{text}");
     let row = line(&text, "n005");
     assert!(
-        row.contains("slower") && row.contains("memory.bandwidth") && row.contains("again 2×"),
+        row.contains("slower") && row.contains("memory.bandwidth") && row.contains("again 3×"),
         "{row}"
     );
     assert!(line(&text, "CANNOT SEE").contains("(hardware)"), "{text}");
