@@ -6,7 +6,8 @@ use crate::model::node_places;
 use crate::read::{NodeFile, Value};
 use record::event::Ending;
 use record::metric::Kind;
-use report::ndjson::{Line, Origin, Source, text};
+use report::ndjson::{Origin, Source, text};
+use serde_json::json;
 
 /// The label of a node that names its rack, and the one that names its instance type.
 const RACK: &str = "rack";
@@ -25,7 +26,7 @@ pub fn render(view: &View) -> String {
         for value in &file.values {
             let phase = if step == 0 { "alone" } else { "suspects" };
             let origin = Origin { phase: Some(phase.to_owned()), step, ..of_file.clone() };
-            out.push_str(&text(&line(view, origin, value, false)));
+            out.push_str(&line(view, &origin, value, false));
         }
         for pair in &file.pairs {
             for value in &pair.values {
@@ -37,7 +38,7 @@ pub fn render(view: &View) -> String {
                     far_rack: far.and_then(|far| far.header.labels.get(RACK).cloned()),
                     ..of_file.clone()
                 };
-                out.push_str(&text(&line(view, origin, value, true)));
+                out.push_str(&line(view, &origin, value, true));
             }
         }
     }
@@ -75,21 +76,23 @@ fn origin(view: &View, file: &NodeFile, place: Option<usize>) -> Origin {
     }
 }
 
-fn line(view: &View, origin: Origin, value: &Value, of_pair: bool) -> Line {
+fn line(view: &View, origin: &Origin, value: &Value, of_pair: bool) -> String {
     let about = &view.fleet.figures[value.figure];
-    let (ci_low, ci_high) = value.ci.unzip();
-    let (predicted_low, predicted_high) = value.predicted.unzip();
-    Line {
-        metric: Some(about.key.metric.clone()),
-        unit: Some(about.unit),
-        better: Some(about.better),
-        kind: Some(if of_pair { Kind::Io } else { about.kind }),
-        value: Some(value.value),
-        ci_low,
-        ci_high,
-        predicted_low,
-        predicted_high,
-        rounds: Some(value.rounds.into()),
-        ..Line::new(origin, &about.key.experiment, about.key.case.clone(), Ending::Measured)
-    }
+    let key = &about.key;
+    let figure = json!({
+        "experiment": key.experiment,
+        "params": key.case.to_string(),
+        "case": key.case,
+        "metric": key.metric,
+        "unit": about.unit,
+        "better": about.better,
+        "kind": if of_pair { Kind::Io } else { about.kind },
+        "outcome": Ending::Measured,
+        "value": value.value,
+        "ci": value.ci,
+        "prediction": value.predicted.map(|(low, high)| json!({ "low": low, "high": high })),
+        "stats": { "used": value.rounds },
+        "notes": [],
+    });
+    text(origin, &figure)
 }
