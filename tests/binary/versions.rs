@@ -137,7 +137,8 @@ fn the_page_names_the_versions_in_use() {
         assert_eq!(documented(what), version, "{what}");
     }
     let log = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
-    let formats = ["record", "flat result", "comparison", "trend", "sheet", "fleet file", "line"]
-        .map(|what| format!("{what} {}", documented(what)));
+    let formats =
+        ["record", "flat result", "comparison", "trend", "A/B", "sheet", "fleet file", "line"]
+            .map(|what| format!("{what} {}", documented(what)));
     assert!(log.contains(&format!("Formats: {}.", formats.join(", "))), "{formats:?}");
 }

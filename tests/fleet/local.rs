@@ -203,6 +203,28 @@ fn a_clock_that_is_off_is_corrected_and_named() {
     assert_eq!((pairs, &report["lost"]), (4, &json!([])), "{report}");
 }
 
+/// A node whose disk is full serves and measures to the end, and says so.
+#[test]
+fn a_full_disk_costs_the_file_and_no_pair() {
+    let sweep = Sweep::new(2);
+    let first = sweep.start(0);
+    let node = sweep.command(1, "");
+    let mut full = sweep.here.other("unshare");
+    let fill =
+        "mount -t tmpfs -o size=4k none out && head -c 4096 /dev/zero >out/fill; exec \"$@\"";
+    full.args(["--mount", "sh", "-c", fill, "sh", PLUMB]).args(node.get_args());
+    full.envs(node.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let full = sweep.here.start(&mut full);
+    assert_eq!(first.ended_within(PATIENCE).code, Some(0));
+    let ended = full.ended_within(PATIENCE);
+    assert!(ended.code == Some(3) && ended.said.contains("cannot write out/1.jsonl"), "{ended:?}");
+    let lines = sweep.lines(0);
+    let served = lines.iter().filter(|line| line["served"]["sessions"].as_u64() > Some(0));
+    assert_eq!(has(&lines, "pair") + served.count(), 1, "{lines:?}");
+    let report = sweep.report();
+    assert_eq!(report["lost"].as_array().unwrap().len(), 1, "{report}");
+}
+
 /// Another key is no partner.
 #[test]
 fn a_node_with_another_key_is_no_partner() {
