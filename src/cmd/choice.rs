@@ -132,7 +132,6 @@ fn seed(text: &str) -> Result<u64, String> {
 
 impl Choice {
     /// Of selectors and a preset, with nothing else chosen.
-    #[cfg(test)]
     pub fn from_selectors(selectors: Vec<String>, preset: PresetName) -> Choice {
         Choice {
             selectors,
