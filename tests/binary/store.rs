@@ -67,6 +67,51 @@ fn a_page_is_not_written_through_links_of_others() {
     assert!(fs::read_to_string(here.path("public/page.html")).unwrap().starts_with("<!DOCTYPE"));
 }
 
+/// shared/lab/abuse/more/hostile.sh: links in the middle of a path, and one that is the store.
+#[test]
+fn no_path_leads_through_links_of_others() {
+    let here = Here::new();
+    let public = here.path("public");
+    here.make_dir("public");
+    mode(&public, 0o1777);
+    here.make_dir("own");
+    here.make_dir("own/real");
+    symlink("../own", public.join("dir")).unwrap();
+    symlink("../own/real", public.join("store")).unwrap();
+    let page = ["report", "published/r0-i7-3770k", "-f", "html", "-o"];
+    let plumb = |args: &[&str], store: &str| {
+        let mut command = here.command(args);
+        command.env("PLUMB_STORE", here.path(store));
+        answer(command.output().unwrap())
+    };
+    let out = [&REHEARSAL[..], &["--out", "public/dir/run.jsonl"]].concat();
+    let calls = [
+        ([&page[..], &["public/dir/page.html"]].concat(), "store"),
+        (out, "store"),
+        (REHEARSAL.to_vec(), "public/store"),
+        (REHEARSAL.to_vec(), "public/dir/more/store"),
+    ];
+    if std::os::unix::fs::lchown(public.join("dir"), Some(65_534), None).is_ok() {
+        std::os::unix::fs::lchown(public.join("store"), Some(65_534), None).unwrap();
+        for (args, store) in &calls {
+            let refused = plumb(args, store);
+            assert!(matches!(refused.code, Some(2 | 3)), "{args:?}: {refused:?}");
+            assert!(refused.err.contains("another user laid (uid 65534)"), "{refused:?}");
+        }
+        assert_eq!(here.entries("own"), ["real"]);
+        assert!(here.entries("own/real").is_empty());
+        for link in ["dir", "store"] {
+            std::os::unix::fs::lchown(public.join(link), Some(0), None).unwrap();
+        }
+    }
+    // One's own lead on.
+    for (args, store) in &calls {
+        let made = plumb(args, store);
+        assert_eq!(made.code, Some(0), "{args:?}: {made:?}");
+    }
+    assert_eq!(here.entries("own"), ["more", "page.html", "real", "run.jsonl"]);
+}
+
 /// shared/lab/abuse/shared_store.sh: one store of two hosts; the other one is this one under another
 /// name, without the first one's disk.
 #[test]
@@ -183,7 +228,7 @@ fn files_have_modes_of_their_own() {
         ("store", 0o755),
         ("store/journal", 0o755),
         (&record.replace(".jsonl", ".figures.json"), 0o644),
-        (record, 0o644),
+        (record, 0o600),
         ("page.html", 0o644),
         ("cells.csv", 0o644),
         ("key", 0o600),

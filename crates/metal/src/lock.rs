@@ -14,7 +14,7 @@ const SHARED: u32 = 0o666;
 
 /// Opens a file that every user may read and write, and makes it where there is none. No link is
 /// followed, nothing but a regular file of one name is taken: somebody else may have put another
-/// there. Errors: it is something else, or cannot be opened or made.
+/// there. A file that was there keeps its mode. Errors: it is something else, or cannot be opened or made.
 pub fn open_shared(path: &Path) -> io::Result<File> {
     let open = |flags: i32| {
         let mut options = OpenOptions::new();
@@ -23,22 +23,22 @@ pub fn open_shared(path: &Path) -> io::Result<File> {
     };
     // Opened before it is made: kernels that protect sticky directories refuse to create a file that
     // another user already has there.
+    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let file = match open(0) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            match open(libc::O_CREAT | libc::O_EXCL) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(0),
-                made => made,
+        Err(error) if missing(&error) => match open(libc::O_CREAT | libc::O_EXCL) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(0)?,
+            made => {
+                let file = made?;
+                // The mask of the process took some of it.
+                file.set_permissions(Permissions::from_mode(SHARED))?;
+                file
             }
-        }
-        opened => opened,
-    }?;
+        },
+        opened => opened?,
+    };
     let facts = file.metadata()?;
     if !facts.is_file() || facts.nlink() != 1 {
         return Err(invalid(format!("{} is not a file of plumb's", path.display())));
-    }
-    if facts.mode() & SHARED != SHARED {
-        // The mask of the process took it. Only the owner can give it back; another can go on.
-        let _ = file.set_permissions(Permissions::from_mode(SHARED));
     }
     Ok(file)
 }

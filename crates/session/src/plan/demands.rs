@@ -1,14 +1,35 @@
 //! What a user chose must show in some case; else one line says what there is.
 
 use super::Planned;
-use crate::params::Settings;
+use crate::params::{RANGE_MOST, Settings};
 use crate::select::Selection;
 use crate::setup::Usage;
-use bench::experiment::{Card, FAR, Family, LOOPBACK, Role, Site, Skip};
+use bench::experiment::{Card, FAR, Family, LOOPBACK, Params, Role, Site, Skip};
 use record::event::PlannedExperiment;
 use record::key::{CaseId, Value};
 use record::order::Gather;
 use std::collections::BTreeSet;
+
+/// An experiment has at most so many cases as a range has values: those that it has, or what is
+/// chosen of its parameters asks for. Errors: more, with the way out.
+pub(super) fn demand_few(card: &Card, params: &Params, cases: Option<usize>) -> Result<(), Usage> {
+    let of_cases = card.params.iter().filter(|param| param.role == Role::Case);
+    let chosen = of_cases.filter_map(|param| Some((param.name, params.chosen(param.name)?.len())));
+    let chosen: Vec<(&str, usize)> = chosen.filter(|(_, values)| *values > 1).collect();
+    let product = || chosen.iter().fold(1, |all: usize, (_, values)| all.saturating_mul(*values));
+    let cases = cases.unwrap_or_else(product);
+    if cases <= RANGE_MOST {
+        return Ok(());
+    }
+    let values = chosen.iter().map(|(name, values)| format!("{name} has {values} values"));
+    Err(Usage(format!(
+        "{} would have {cases} cases, where {RANGE_MOST} are the most: {}; give fewer with --set \
+         {}.PARAM=VALUES (a range takes a step: low..high/step)",
+        card.id,
+        values.collect::<Vec<_>>().join(", "),
+        card.id
+    )))
+}
 
 impl Planned {
     /// Skips what selectors that may find nothing have not found, with the reason; nothing where the
