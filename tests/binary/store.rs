@@ -1,6 +1,7 @@
 //! The store among other users, places and clocks, and the files that plumb makes for a user.
 
 use crate::plumb::prelude::*;
+use record::seal::resealed;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -249,7 +250,7 @@ fn empty_records_are_pruned_and_a_wrong_clock_displaces_none() {
     let mut header = event(first);
     header["started"] = "2999-01-01T00:00:00Z".into();
     header["run"] = "2999".into();
-    fs::write(here.stored("2999"), format!("{header}\n{rest}")).unwrap();
+    fs::write(here.stored("2999"), resealed(&format!("{header}\n{rest}"))).unwrap();
     let last = here.ends(0, &["report", "last", "-f", "json"]).json();
     assert_eq!(last["run"], *name);
     let pruned = here.ends(0, &["runs", "prune", "--keep", "5"]);

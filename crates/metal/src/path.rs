@@ -19,6 +19,7 @@ use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, fstat, fstatfs,
     linkat, mkdirat, openat, readlinkat, renameat, renameat_with, unlinkat,
 };
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 /// Links that are followed one after the other, as by the kernel.
@@ -43,7 +44,7 @@ pub struct Location {
 /// What a name is replaced by when a file is renamed to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum There {
-    /// The file.
+    /// The file that had it.
     Replaced,
     /// Nothing, if it is there: `AlreadyExists`.
     Kept,
@@ -70,6 +71,11 @@ impl Location {
     /// Another name in its directory.
     pub fn beside(&self, name: impl Into<OsString>) -> Location {
         Location { dir: Rc::clone(&self.dir), name: name.into(), is_descriptor: false }
+    }
+
+    /// Whether it is the kernel's link to an open file, which somebody else opened for this process.
+    pub fn is_descriptor(&self) -> bool {
+        self.is_descriptor
     }
 
     /// Its directory's facts. Errors: those of fstat(2).
@@ -106,7 +112,7 @@ impl Location {
         }
         match renameat_with(dir, name, dir, new, RenameFlags::NOREPLACE) {
             // File systems over a network know only the older way.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            Err(Errno::INVAL | Errno::NOSYS) => {
                 linkat(dir, name, dir, new, AtFlags::empty())?;
                 self.remove()
             }
@@ -143,7 +149,9 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> {
 /// `makes`: the directories on the way; `follows`: a link in the last place.
 fn walk(path: &Path, makes: bool, follows: bool) -> io::Result<Location> {
     let mut left: Vec<OsString> = names(path).collect();
-    let mut dir = openat(CWD, ".", WAY, Mode::empty())?;
+    // Whoever names an absolute path need not be able to use the current directory.
+    let start = if path.is_absolute() { "/" } else { "." };
+    let mut dir = openat(CWD, start, WAY, Mode::empty())?;
     let mut shown = PathBuf::new();
     let mut links = 0;
     while let Some(name) = left.pop() {
@@ -162,7 +170,11 @@ fn walk(path: &Path, makes: bool, follows: bool) -> io::Result<Location> {
             Err(error) if !is_last && !makes => return Err(error),
             Err(_) if is_last => return Ok(Location::new(dir, name)),
             Err(_) => {
-                mkdirat(&dir, &name, DIRECTORY)?;
+                match mkdirat(&dir, &name, DIRECTORY) {
+                    // Another plumb began at the same moment.
+                    Err(Errno::EXIST) => {}
+                    made => made?,
+                }
                 left.push(name);
                 continue;
             }
@@ -176,7 +188,7 @@ fn walk(path: &Path, makes: bool, follows: bool) -> io::Result<Location> {
                 check(&dir, &found, &shown.join(&name))?;
                 links += 1;
                 if links > LINKS_MAX {
-                    return Err(rustix::io::Errno::LOOP.into());
+                    return Err(Errno::LOOP.into());
                 }
                 let to = readlinkat(&found, "", Vec::new())?.into_bytes();
                 left.extend(names(Path::new(&OsString::from_vec(to))));
@@ -210,13 +222,8 @@ fn check(dir: &OwnedFd, link: &OwnedFd, shown: &Path) -> io::Result<()> {
     }
     let shown = shown.display();
     Err(io::Error::other(match is_trusted(link.st_uid) {
-        false => format!(
-            "{shown} is a link that another user laid (uid {}); name another file",
-            link.st_uid
-        ),
-        true => format!(
-            "{shown} is a link in a directory that another user can change; name another file"
-        ),
+        false => format!("{shown} is a link that another user laid (uid {})", link.st_uid),
+        true => format!("{shown} is a link in a directory that another user can change"),
     }))
 }
 

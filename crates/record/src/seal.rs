@@ -42,7 +42,7 @@ fn seal_from(start: u32, object: &mut Vec<u8>) -> u32 {
     sum
 }
 
-/// `zlib.crc32(text, start)`.
+/// As `zlib.crc32(text, start)` of Python.
 fn sum_from(start: u32, text: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(start);
     hasher.update(text);
@@ -55,7 +55,7 @@ pub struct Sealer {
     is_numbering: bool,
     /// The header's checksum; 0 before it is written.
     header: u32,
-    /// Lines so far.
+    /// Lines that were sealed so far.
     lines: u64,
 }
 

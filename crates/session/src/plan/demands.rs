@@ -81,18 +81,15 @@ impl Planned {
             name != FAR && params.any(|param| param.name == name && param.role == Role::Case)
         };
         for (name, values) in settings.set_of(card.id).filter(|(name, _)| is_case(name)) {
+            let found: BTreeSet<Option<&Value>> = all.iter().map(|case| case.get(name)).gather();
             // Some experiments leave `none` out of the identity.
-            let is_absent = |value: &Value| value.text() == Some("none");
-            let is_of = |case: &CaseId, value: &Value| match case.get(name) {
-                Some(of) => of == value,
-                None => is_absent(value),
-            };
-            let has = |value: &&Value| all.iter().any(|case| is_of(case, value));
+            let is_absent = |value: &Value| value.text() == Some("none") && found.contains(&None);
+            let has = |value: &Value| found.contains(&Some(value)) || is_absent(value);
             let auto = Value::from("auto");
             let missing = values.iter().find(|value| **value != auto && !has(value));
             if let Some(value) = missing {
                 let found: BTreeSet<String> =
-                    all.iter().filter_map(|case| case.get(name)).map(Value::to_string).gather();
+                    found.iter().flatten().map(ToString::to_string).gather();
                 let found: Vec<String> = found.into_iter().collect();
                 return Err(Usage(format!(
                     "no case of {} has {name}={value} together with the other choices: {}",

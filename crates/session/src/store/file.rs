@@ -217,11 +217,10 @@ fn are_equal(one: &Path, other: &Path) -> io::Result<bool> {
 pub fn check_writable(path: &Path) -> Result<()> {
     check_directory(path)?;
     let target = target(path)?;
-    if special(&target)? {
-        return Ok(());
+    match special(&target)? {
+        true => Ok(()),
+        false => Part::make(&target, SHARED).map(drop).map_err(|error| unusable(path, &error)),
     }
-    let made = Part::make(&target, SHARED).map(drop);
-    made.map_err(|error| anyhow!("cannot write {}: {error}; name another file", path.display()))
 }
 
 /// Checks that the directory of a file that a user named is there: a misspelt one is not made.
@@ -240,14 +239,18 @@ pub fn check_directory(path: &Path) -> Result<()> {
 
 /// The file that a path names. Errors: see [`Location::find`].
 fn target(path: &Path) -> Result<Location> {
-    Location::find(path).map_err(|error| cannot_write(path, &error))
+    Location::find(path).map_err(|error| unusable(path, &error))
+}
+
+fn unusable(path: &Path, error: &io::Error) -> anyhow::Error {
+    anyhow!("cannot write {}: {error}; name another file", path.display())
 }
 
 /// Whether it is a device, a pipe or a socket: renaming over one would destroy it. Errors: a pipe of
 /// another user, whose reader may never come.
 fn special(target: &Location) -> Result<bool> {
     let Some(facts) = target.facts()? else { return Ok(false) };
-    let is_strange = facts.file_type().is_fifo() && !is_own(&facts);
+    let is_strange = facts.file_type().is_fifo() && !is_own(&facts) && !target.is_descriptor();
     ensure!(!is_strange, "it is a pipe of another user (uid {}); name another file", facts.uid());
     Ok(!facts.is_file() && !facts.is_dir())
 }

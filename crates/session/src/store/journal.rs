@@ -29,7 +29,7 @@ const PREFIX: &str = "plumb-";
 const SILENCE: Duration = Duration::from_secs(20);
 /// One that hung before has had its time.
 const SILENCE_AGAIN: Duration = Duration::from_secs(2);
-/// Ending of entries.
+/// Ending of an entry's file.
 const ENDING: &str = "json";
 
 /// A killed process leaves its control group in this time …

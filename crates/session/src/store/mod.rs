@@ -121,14 +121,16 @@ impl Store {
         self.check_own()?;
         let path = self.path(name);
         // Open for writing: the locks of a file system over a network may ask for that.
-        let found = Location::find(&path).and_then(|found| Ok((found.open(APPEND)?, found)));
-        let (file, location) =
-            found.with_context(|| format!("cannot open {} to remove it", path.display()))?;
+        let file = Location::find(&path)
+            .and_then(|location| location.open(APPEND))
+            .with_context(|| format!("cannot open {} to remove it", path.display()))?;
         // Held until it is gone, so that no other plumb resumes it meanwhile.
         let locked = lock(&file, &path)?;
         check_removable(locked, &path)?;
         let length = file.metadata().map_or(0, |facts| facts.len());
-        location.remove().with_context(|| format!("cannot remove {}", path.display()))?;
+        Location::exact(&path)
+            .and_then(|location| location.remove())
+            .with_context(|| format!("cannot remove {}", path.display()))?;
         // What cannot be removed goes with the next list.
         let _ = std::fs::remove_file(self.figures_path(name));
         Ok(length)
