@@ -120,7 +120,7 @@ fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&'figures Fi
 }
 
 /// A table of figures with some of the columns that a figure has.
-fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str, names: &[&str]) -> Table {
+fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str, names: &str) -> Table {
     let (fixed, varying) = parameters(figures);
     let metrics = figures.iter().filter_map(|figure| figure.metric.as_ref());
     let several_metrics = distinct(metrics.map(|metric| &metric.name)).len() > 1;
