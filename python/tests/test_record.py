@@ -35,7 +35,7 @@ def test_a_median_of_rounds_is_near_the_printed_value():
     assert range is not None and range[0] / 3 < statistics.median(values) < range[2] * 3
 
 
-HEADER = {"event": "header", "format": 5, "plumb": "0", "run": "r"}
+HEADER = {"event": "header", "format": 6, "plumb": "0", "run": "r"}
 SAMPLES = {"event": "samples", "series": "a.b/c", "round": 1, "case": {"n": 1}, "metric": "m", "k": 2}
 ROUND = {
     "event": "round", "series": "a.b/c", "n": 1, "segment": 0, "at_s": 0, "window_ns": 1, "status": "ok",
@@ -43,13 +43,17 @@ ROUND = {
 }  # fmt: skip
 
 
-def sealed(event):
-    text = json.dumps(event)[:-1].encode()
-    return text + b',"crc":"%08x"}\n' % zlib.crc32(text)
+def sealed(*events):
+    """The lines of a record, as plumb numbers and seals them."""
+    start = 0
+    for number, event in enumerate(events, 1):
+        text = b'%s,"line":%d' % (json.dumps(event)[:-1].encode(), number)
+        yield text + b',"crc":"%08x"}\n' % zlib.crc32(text, start)
+        start = start or zlib.crc32(text)
 
 
 def written(path, *events, end="\n"):
-    path.write_text(b"".join(map(sealed, events)).decode().rstrip("\n") + end)
+    path.write_text(b"".join(sealed(*events)).decode().rstrip("\n") + end)
     return path
 
 
@@ -90,7 +94,7 @@ def test_a_torn_end_is_no_damage_and_a_broken_line_is(tmp_path):
 def test_a_changed_line_is_left_out_and_named(tmp_path):
     one = {**SAMPLES, "of": "batch", "values": [1.25]}
     other = {**SAMPLES, "metric": "other", "of": "batch", "values": [2.5]}
-    lines = [sealed(event) for event in (HEADER, {"event": "calibration", "source": "tsc"}, one, other, ROUND)]
+    lines = list(sealed(HEADER, {"event": "calibration", "source": "tsc"}, one, other, ROUND))
     path = tmp_path / "r"
 
     def read(number=None, digit=b"", by=b""):
@@ -106,6 +110,26 @@ def test_a_changed_line_is_left_out_and_named(tmp_path):
     assert read(3, b"[1.25]", b"[1.25\x00") == ([3], ["other"], "tsc")
     assert read(5, b'"n": 1', b'"n": 2') == ([5], [], "tsc")
     assert read(4, b',"crc":', b',"crd":') == ([4], ["m"], "tsc")
+
+
+def test_lines_that_are_missing_doubled_or_foreign_are_named(tmp_path):
+    one = {**SAMPLES, "of": "batch", "values": [1.25]}
+    again = {**ROUND, "n": 2}
+    lines = list(sealed(HEADER, one, ROUND, {**one, "round": 2}, again))
+    foreign = list(sealed({**HEADER, "run": "s"}, one, ROUND, {**one, "round": 2}, again))
+    path = tmp_path / "r"
+
+    def read(*lines):
+        path.write_bytes(b"".join(lines))
+        record = read_record(path)
+        return record.damaged, [of.round for of in record.samples], [of.n for of in record.rounds]
+
+    assert read(*lines) == ([], [1, 2], [1, 2])
+    assert read(*lines[:1], *lines[2:]) == ([2], [2], [1, 2])
+    assert read(*lines[:2], *lines[3:]) == ([3], [2], [2])
+    assert read(*lines[:3], *lines[1:]) == ([4, 5], [1, 2], [1, 2])
+    assert read(*lines[:2], *foreign[1:3], *lines[2:]) == ([3, 4], [1, 2], [1, 2])
+    assert read(*lines[:2], foreign[2], *lines[3:]) == ([3], [2], [2])
 
 
 def test_other_files_are_refused(tmp_path):
@@ -126,7 +150,7 @@ def test_a_packed_record_is_the_same(tmp_path):
 
 
 def test_a_record_that_travelled_is_the_same_or_refused(tmp_path):
-    lines = b"".join(sealed(event) for event in (HEADER, ROUND))
+    lines = b"".join(sealed(HEADER, ROUND))
     path = tmp_path / "r"
 
     def read(data):

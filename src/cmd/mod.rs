@@ -139,6 +139,8 @@ impl Failure {
 
 /// Parses the command line and does what it says.
 pub fn main() -> ExitCode {
+    // Where a limit on the size of files ends a write, that says so: EFBIG.
+    let _ = metal::signal::ignore(signal_hook::consts::SIGXFSZ);
     panic::set_hook(Box::new(|fault| output::diagnose(&internal_error(fault))));
     let typed = negative_numbers(Cli::command()).get_matches();
     let cli = Cli::from_arg_matches(&typed).unwrap_or_else(|error| error.exit());

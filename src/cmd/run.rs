@@ -23,9 +23,9 @@ use session::plan::default_budget;
 use session::resume::{command, resume};
 use session::setup::{Setup, run_name};
 use session::store::journal::{self, WorkDir};
-use session::store::{self, Full, RecordFile, Store};
+use session::store::{self, RecordFile, Store};
 use session::{self, Progress};
-use signal_hook::consts::{SIGHUP, SIGXFSZ};
+use signal_hook::consts::SIGHUP;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -123,21 +123,21 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut shown = |progress: &Progress| show(&bar, progress);
     let finished = session::run(&setup, &mut file, &mut shown, &stop, resumed);
     bar.finish_and_clear();
-    if finished.as_ref().is_ok_and(|finished| finished.is_full) {
-        output::diagnose(&format!("plumb: {Full}; the run ends"));
+    for lost in setup.remotes.values().filter(|remote| remote.is_lost()) {
+        output::diagnose(&format!("plumb: the connection to the far end {} is lost", lost.name()));
     }
     remove(work, finished.as_ref().map_or(&[], |finished| &finished.hanging));
     let (run, unreached) = match finished.map(|finished| (finished.run, finished.unreached)) {
         Err(error) if session::is_interrupt(&error) => {
             return Err(Failure::Interrupted(interrupted_early(&path, &setup.options, continued)));
         }
-        Err(error) if is_disk_full(&error) => {
+        Err(error) if has_no_room(&error) => {
             // A record that holds nothing yet is removed.
             drop(file);
             let is_kept = path.is_file();
             let way_on = command(&path.to_string_lossy(), &setup.options);
             return Err(Failure::Failed(match is_kept {
-                true => anyhow::anyhow!("{error:#}; free space, then continue with: {way_on}"),
+                true => anyhow::anyhow!("{error:#}; make room, then continue with: {way_on}"),
                 false => error,
             }));
         }
@@ -297,10 +297,11 @@ fn start(
     Ok((setup, file, None))
 }
 
-/// Whether an error is a full disk.
-fn is_disk_full(error: &anyhow::Error) -> bool {
+/// Whether an error is a full disk, or the limit on the size of files.
+fn has_no_room(error: &anyhow::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-    matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    matches!(kind, Some(StorageFull | QuotaExceeded | FileTooLarge))
 }
 
 /// Time that a planned run takes from here on.
@@ -327,15 +328,9 @@ fn same(one: &Path, other: &Path) -> bool {
 /// Set by the first signal that asks plumb to end; a second one ends it at once.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    // The kernel sends SIGXFSZ for each write beyond a limit, also while plumb cleans up. nohup
-    // leaves SIGHUP ignored. A shell's background ignores SIGINT too; plumb still ends at one.
-    let (repeated, asked): (Vec<i32>, Vec<i32>) = STOPPING
-        .into_iter()
-        .filter(|signal| *signal != SIGHUP || !metal::signal::is_ignored(*signal))
-        .partition(|signal| *signal == SIGXFSZ);
-    for signal in repeated {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot handle signals")?;
-    }
+    // nohup leaves SIGHUP ignored. A shell's background ignores SIGINT too; plumb still ends at one.
+    let is_asked = |signal: &i32| *signal != SIGHUP || !metal::signal::is_ignored(*signal);
+    let asked: Vec<i32> = STOPPING.into_iter().filter(is_asked).collect();
     metal::signal::stop_at(&asked, &stop, 4).context("cannot handle signals")?;
     Ok(stop)
 }
@@ -422,7 +417,7 @@ pub fn duration(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{expected, is_disk_full, is_implausible};
+    use super::{expected, has_no_room, is_implausible};
     use crate::cmd::choice::{Choice, PresetName};
     use analysis::sample;
     use anyhow::Context as _;
@@ -445,8 +440,9 @@ mod tests {
             let result: Result<(), io::Error> = Err(kind.into());
             result.context("cannot write the record").expect_err("failed")
         };
-        assert!(is_disk_full(&failed(io::ErrorKind::StorageFull)));
-        assert!(!is_disk_full(&failed(io::ErrorKind::PermissionDenied)));
+        assert!(has_no_room(&failed(io::ErrorKind::StorageFull)));
+        assert!(has_no_room(&failed(io::ErrorKind::FileTooLarge)));
+        assert!(!has_no_room(&failed(io::ErrorKind::PermissionDenied)));
     }
 
     #[test]

@@ -13,11 +13,11 @@ use record::event::{Ending, Header};
 use record::lines::Lines;
 use record::redact::Redaction;
 use record::run::Run;
-use record::seal::{self, Damaged, Seal};
+use record::seal::Damaged;
 use session::store::summary::{About, Beside, Content, Facts, Reader, Row, State, Stored};
 use session::store::{self, Store, file};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::Path;
 
 /// Damaged lines that are named one by one.
@@ -88,21 +88,15 @@ pub fn redacted(name: &str) -> Result<Run, Failure> {
         return Ok(run);
     }
     let path = Store::here().find(name).map_err(usage)?;
-    // What is no record is not read whole.
     recording(&path)?;
-    let mut bytes = Vec::new();
-    let read = file::reader(&path).and_then(|mut file| file.read_to_end(&mut bytes));
-    read.with_context(|| path.display().to_string()).map_err(usage)?;
-    let text = String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').replace("\r\n", "\n");
-    let redaction = Redaction::from_header(text.lines().next().unwrap_or_default());
-    // A damaged line stays one.
-    let lines = text.split_inclusive('\n').map(|line| match seal::check(line.as_bytes()) {
-        Seal::Intact => seal::resealed(&redaction.line(line)),
-        Seal::Broken | Seal::Absent => redaction.line(line),
+    let file = file::reader(&path).with_context(|| path.display().to_string()).map_err(usage)?;
+    let mut redaction = None;
+    let redacted = record::codec::read_changed(file, &mut |line| {
+        let line = String::from_utf8_lossy(line);
+        let redaction = redaction.get_or_insert_with(|| Redaction::from_header(&line));
+        Cow::Owned(redaction.line(&line).into_bytes())
     });
-    let lines: String = lines.collect();
-    let recording =
-        record::codec::read(lines.as_bytes()).with_context(|| path.display().to_string());
+    let recording = redacted.with_context(|| path.display().to_string());
     Ok(recording.map_err(usage)?.run)
 }
 

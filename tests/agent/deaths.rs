@@ -21,9 +21,11 @@ fn an_agent_that_is_killed_in_the_middle_of_a_round() {
     agent.signal("KILL");
     let answer = run.wait();
     assert!(!is_there(worker), "a worker outlives its agent");
-    // What was measured counts: the run has not failed.
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    // What was measured counts, and the rest can still be measured.
+    assert_eq!(answer.code, Some(4), "{answer:?}");
+    assert!(answer.said.contains("is lost") && answer.said.contains("--resume"), "{answer:?}");
     let events = lab.events();
+    assert_eq!(end(&events), "interrupted");
     let (ok, void) = rounds(&events);
     assert!(ok >= 1, "{events:?}");
     let reasons_with = |words: &str| void.iter().filter(|reason| reason.contains(words)).count();
@@ -34,6 +36,15 @@ fn an_agent_that_is_killed_in_the_middle_of_a_round() {
     assert!(gone.len() >= 2, "{void:?}");
     assert!(gone[0].contains("the connection was lost, and reconnecting failed"), "{void:?}");
     assert!(gone.iter().all(|reason| *reason == gone[0]), "{void:?}");
+    let key = lab.text("key");
+    let listen = address.to_string();
+    let args = ["agent", "--listen", &listen, "--key-file", &key];
+    let _again = lab.start(lab.other(PLUMB).args(args));
+    wait_for("the agent", || std::net::TcpStream::connect(address).ok());
+    assert_eq!(lab.resume(address).code, Some(0));
+    let events = lab.events();
+    assert_ne!(end(&events), "interrupted");
+    assert!(rounds(&events).0 > ok);
 }
 
 /// One that is away for less than a part of the session's time costs the round that lost it, and no
@@ -118,7 +129,7 @@ fn an_agent_that_is_silent_fails_its_rounds_in_their_time() {
     agent.signal("STOP");
     let answer = run.wait();
     agent.signal("CONT");
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert_eq!(answer.code, Some(4), "{answer:?}");
     let (ok, void) = rounds(&lab.events());
     assert!(ok >= 1 && void.len() >= 3, "{void:?}");
     let is_silent = |reason: &String| reason.contains("did not answer");

@@ -77,6 +77,12 @@ impl Lab {
         self.start_echo(address, "rehearsal").wait()
     }
 
+    /// Continues the last run against an agent.
+    pub fn resume(&self, address: SocketAddr) -> Ended {
+        let args = self.against(address, &["run", "--resume", "last"]);
+        self.start(self.other(PLUMB).args(args)).wait()
+    }
+
     /// Rehearses a whole family against an agent.
     pub fn rehearse_family(&self, family: &str, address: SocketAddr) -> Ended {
         let args = self.against(address, &["run", family, "--preset", "rehearsal"]);

@@ -1,6 +1,7 @@
 //! `plumb compare`: what it finds, its exit codes, its formats.
 
 use crate::plumb::prelude::*;
+use record::seal::resealed;
 
 const ECHO: &str = "selftest.echo --preset quick";
 
@@ -141,7 +142,7 @@ fn last_alone_is_compared_with_the_run_before_it() {
         let mut header: Value = serde_json::from_str(header).unwrap();
         header["started"] = time.into();
         change(&mut header);
-        fs::write(path, lines([&header]) + rest).unwrap();
+        fs::write(path, resealed(&(lines([&header]) + rest))).unwrap();
     };
     let later = |time: &str, change: &dyn Fn(&mut Value)| {
         let path = here.path(&format!("store/{}.jsonl", &time[..10]));

@@ -259,7 +259,7 @@ fn a_runs_record_takes_a_crosscheck_once_it_has_an_end() {
     assert_eq!(again.code, Some(0), "{again:?}");
     // Of another machine, or without an end.
     let foreign = after.replacen("\"identity\":\"", "\"identity\":\"x", 1);
-    let foreign: String = foreign.split_inclusive('\n').map(resealed).collect();
+    let foreign = resealed(&foreign);
     let unfinished: String = before
         .lines()
         .filter(|line| !line.contains("\"footer\""))

@@ -213,6 +213,23 @@ fn names_of_runs() {
 }
 
 #[test]
+fn an_experiment_has_no_more_cases_than_a_range_has_values() {
+    let here = Here::new();
+    let set = ["block=512B..1GiB", "depth=1..1024", "threads=1..64"];
+    let set = set.map(|set| format!("fs.io.{set}"));
+    let plan = |set: &[String]| {
+        let mut args = vec!["plan", "fs.io"];
+        set.iter().for_each(|set| args.extend(["--set", set]));
+        answer(here.command(&args[..]).output().unwrap())
+    };
+    let refused = plan(&set);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    for part in ["fs.io would have", "where 4096 are the most", "depth has 1024 values"] {
+        assert!(refused.err.contains(part), "{part}: {refused:?}");
+    }
+}
+
+#[test]
 fn what_is_no_record_is_named_and_kept() {
     let here = Here::new();
     let newer = "{\"event\":\"header\",\"format\":99}\n";
@@ -225,7 +242,7 @@ fn what_is_no_record_is_named_and_kept() {
         (b"\x1f\x8b\x08\x00", "packed by gzip"),
         (b"\x1f\x8b\n\x00", "packed by gzip"),
         (newer.as_bytes(), "newer plumb"),
-        (b"{\"event\":\"header\",\"format\":5,\"run\":7}\n", "line 1 is corrupt"),
+        (b"{\"event\":\"header\",\"format\":5,\"run\":7}\n", "line 1 is damaged"),
         (b"{\"event\":\"header\",\"format\":1,\"run\":7}\n", "of a development version"),
     ] {
         fs::write(here.path("it.jsonl"), contents).unwrap();

@@ -30,6 +30,31 @@ fn failed(events: &[Value]) -> (Vec<&Value>, usize) {
     (outcomes, measured)
 }
 
+/// shared/lab/abuse/more/disk.sh: the limit on the size of files.
+#[test]
+fn every_command_names_the_limit_on_files_and_leaves_no_part() {
+    let here = Here::new();
+    here.store(&recorded("selftest.echo --preset quick"));
+    let limited = |args: &str| {
+        let line = format!("ulimit -f 1; exec {PLUMB} {args}");
+        answer(here.other("bash").args(["-c", &line]).output().unwrap())
+    };
+    for args in [
+        "report last -f html -o page.html",
+        "runs export last --to copy.jsonl",
+        "run selftest.pulse --preset rehearsal --out run.jsonl",
+    ] {
+        let refused = limited(args);
+        assert_eq!(refused.code, Some(3), "{args}: {refused:?}");
+        assert!(refused.err.contains("`ulimit -f`"), "{args}: {refused:?}");
+    }
+    // Figures that cannot be kept are made again.
+    assert_eq!(limited("runs").code, Some(0));
+    let left = here.entries("").into_iter().chain(here.entries("store"));
+    let left: Vec<String> = left.filter(|name| name.ends_with(".part")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 #[test]
 fn room_for_the_children_is_enough() {
     let Some(user) = Stranger::new() else { return skips::test("root") };

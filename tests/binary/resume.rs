@@ -230,6 +230,38 @@ fn a_changed_digit_is_named_and_the_rest_is_used() {
     }
 }
 
+/// shared/lab/abuse/more/odd2.py: lines that are whole and wrong.
+#[test]
+fn missing_doubled_and_foreign_lines_are_named() {
+    let here = Here::new();
+    let record = killed(&here);
+    let whole = fs::read_to_string(&record).unwrap();
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    let samples = lines.iter().position(|line| line.contains("\"event\":\"samples\"")).unwrap();
+    let other = recorded("selftest.echo --preset rehearsal");
+    let foreign: Vec<&str> = other.split_inclusive('\n').skip(3).take(5).collect();
+    let changed = |range: std::ops::Range<usize>, by: &[&str]| {
+        let mut lines = lines.clone();
+        lines.splice(range, by.iter().copied());
+        lines.concat()
+    };
+    for (text, said) in [
+        (changed(samples..samples + 1, &[]), "1 line before it"),
+        (changed(2..3, &[]), "the plan, and with it what is known of each figure"),
+        (changed(samples..samples, &lines[2..3]), "1 line with the numbers of earlier ones"),
+        (changed(samples..samples, &foreign), "5 lines of another record"),
+    ] {
+        fs::write(&record, &text).unwrap();
+        let found = here.ends(0, &["report", "run.jsonl", "--format", "json"]);
+        let findings = found.json();
+        let findings = findings["findings"].as_array().unwrap().iter();
+        let mut damaged = findings.filter(|finding| finding["cause"] == "damaged_record");
+        let text = damaged.next().expect("a finding")["text"].as_str().unwrap().to_owned();
+        assert!(text.contains(said) && found.err.contains(said), "{said}: {text}");
+        assert_eq!(resume(&here).code, Some(2));
+    }
+}
+
 #[test]
 fn damage_in_the_middle_is_told_with_its_line() {
     let here = Here::new();

@@ -1,6 +1,7 @@
 //! The store among other users, places and clocks, and the files that plumb makes for a user.
 
 use crate::plumb::prelude::*;
+use record::seal::resealed;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -65,6 +66,51 @@ fn a_page_is_not_written_through_links_of_others() {
     ends(0, shell.args(["-c", &line]).current_dir(&public));
     assert_eq!(fs::read_to_string(here.path("precious")).unwrap(), "precious");
     assert!(fs::read_to_string(here.path("public/page.html")).unwrap().starts_with("<!DOCTYPE"));
+}
+
+/// shared/lab/abuse/more/hostile.sh: links in the middle of a path, and one that is the store.
+#[test]
+fn no_path_leads_through_links_of_others() {
+    let here = Here::new();
+    let public = here.path("public");
+    here.make_dir("public");
+    mode(&public, 0o1777);
+    here.make_dir("own");
+    here.make_dir("own/real");
+    symlink("../own", public.join("dir")).unwrap();
+    symlink("../own/real", public.join("store")).unwrap();
+    let page = ["report", "published/r0-i7-3770k", "-f", "html", "-o"];
+    let plumb = |args: &[&str], store: &str| {
+        let mut command = here.command(args);
+        command.env("PLUMB_STORE", here.path(store));
+        answer(command.output().unwrap())
+    };
+    let out = [&REHEARSAL[..], &["--out", "public/dir/run.jsonl"]].concat();
+    let calls = [
+        ([&page[..], &["public/dir/page.html"]].concat(), "store"),
+        (out, "store"),
+        (REHEARSAL.to_vec(), "public/store"),
+        (REHEARSAL.to_vec(), "public/dir/more/store"),
+    ];
+    if std::os::unix::fs::lchown(public.join("dir"), Some(65_534), None).is_ok() {
+        std::os::unix::fs::lchown(public.join("store"), Some(65_534), None).unwrap();
+        for (args, store) in &calls {
+            let refused = plumb(args, store);
+            assert!(matches!(refused.code, Some(2 | 3)), "{args:?}: {refused:?}");
+            assert!(refused.err.contains("another user laid (uid 65534)"), "{refused:?}");
+        }
+        assert_eq!(here.entries("own"), ["real"]);
+        assert!(here.entries("own/real").is_empty());
+        for link in ["dir", "store"] {
+            std::os::unix::fs::lchown(public.join(link), Some(0), None).unwrap();
+        }
+    }
+    // One's own lead on.
+    for (args, store) in &calls {
+        let made = plumb(args, store);
+        assert_eq!(made.code, Some(0), "{args:?}: {made:?}");
+    }
+    assert_eq!(here.entries("own"), ["more", "page.html", "real", "run.jsonl"]);
 }
 
 /// shared/lab/abuse/shared_store.sh: one store of two hosts; the other one is this one under another
@@ -183,7 +229,7 @@ fn files_have_modes_of_their_own() {
         ("store", 0o755),
         ("store/journal", 0o755),
         (&record.replace(".jsonl", ".figures.json"), 0o644),
-        (record, 0o644),
+        (record, 0o600),
         ("page.html", 0o644),
         ("cells.csv", 0o644),
         ("key", 0o600),
@@ -204,7 +250,7 @@ fn empty_records_are_pruned_and_a_wrong_clock_displaces_none() {
     let mut header = event(first);
     header["started"] = "2999-01-01T00:00:00Z".into();
     header["run"] = "2999".into();
-    fs::write(here.stored("2999"), format!("{header}\n{rest}")).unwrap();
+    fs::write(here.stored("2999"), resealed(&format!("{header}\n{rest}"))).unwrap();
     let last = here.ends(0, &["report", "last", "-f", "json"]).json();
     assert_eq!(last["run"], *name);
     let pruned = here.ends(0, &["runs", "prune", "--keep", "5"]);

@@ -5,6 +5,7 @@ use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, ToWorker};
 use crosscheck::RIVALS;
 use record::codec;
 use record::event::Event;
+use record::seal::{Sealer, resealed};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,10 +52,10 @@ pub fn records() -> Vec<Vec<u8>> {
             few => records.extend(few),
         }
     }
-    let mut sample = Vec::new();
+    let (mut sample, mut sealer) = (Vec::new(), Sealer::new(record::FORMAT));
     let all = std::iter::once(Event::Header(Box::new(analysis::sample::header())));
     for event in all.chain(analysis::sample::events()) {
-        codec::write(&mut sample, &event).unwrap();
+        codec::write(&mut sample, &mut sealer, &event).unwrap();
     }
     records.push(sample);
     records
@@ -70,6 +71,12 @@ fn few(events: &[Value], ids: &[&str], has_host: bool) -> Vec<u8> {
         let of = event["experiment"].as_str().or(series).map(str::to_owned);
         if of.as_deref().is_some_and(|of| !ids.contains(&of)) {
             continue;
+        }
+        for member in ["line", "crc"] {
+            event.as_object_mut().unwrap().remove(member);
+        }
+        if event["event"] == "header" {
+            event["format"] = json!(record::FORMAT);
         }
         if event["event"] == "header" && !has_host {
             event["host"] = json!({});
@@ -98,7 +105,7 @@ fn few(events: &[Value], ids: &[&str], has_host: bool) -> Vec<u8> {
             lines.push_str(&(line + "\n"));
         }
     }
-    lines.into_bytes()
+    resealed(&lines).into_bytes()
 }
 
 /// One of each message between a session and its workers.

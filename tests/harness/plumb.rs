@@ -380,7 +380,9 @@ pub fn whole_events(record: &Path) -> Vec<Value> {
 pub fn event(line: &str) -> Value {
     let event = serde_json::from_str(line);
     let mut event: Value = event.unwrap_or_else(|error| panic!("{error}: {line}"));
-    event.as_object_mut().map(|members| members.remove("crc"));
+    for member in ["line", "crc"] {
+        event.as_object_mut().map(|members| members.remove(member));
+    }
     let Some(step) = event["step"].as_f64() else { return event };
     let own = event.as_object_mut().unwrap();
     own.remove("step");
@@ -397,14 +399,16 @@ pub fn event(line: &str) -> Value {
     event
 }
 
-/// The lines of a record of these events, which a test changed, each with its checksum.
+/// The lines of a record of these events, which a test changed, each with its number and checksum.
 pub fn lines<'run>(events: impl IntoIterator<Item = &'run Value>) -> String {
-    let sealed = events.into_iter().map(|event| {
+    let bare = events.into_iter().map(|event| {
         let mut event = event.clone();
-        event.as_object_mut().map(|members| members.remove("crc"));
-        resealed(&format!("{event}\n"))
+        for member in ["line", "crc"] {
+            event.as_object_mut().map(|members| members.remove(member));
+        }
+        format!("{event}\n")
     });
-    sealed.collect()
+    resealed(&bare.collect::<String>())
 }
 
 /// The events of a record, each line of which must parse.

@@ -340,7 +340,7 @@ fn quartets(latency_ns: f64, spread: f64, seed: u64) -> Raw {
 fn samples(series: &str, n: u32, case: CaseId, metric: &str, raw: Raw) -> Event {
     Event::Samples(Samples {
         core_hz: Some(CORE_HZ * (1.0 + 0.001 * wobble(u64::from(n)))),
-        at: [("cpu".to_owned(), 1.into())].gather(),
+        at: [("cpu".to_owned(), 1.into())].into_iter().collect(),
         ..Samples::new(series, n, case, metric, raw)
     })
 }

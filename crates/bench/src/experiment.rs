@@ -11,7 +11,7 @@ pub mod placement;
 mod view;
 
 pub use card::{Card, Claim, Domain, Hazards, Need, Param, Role};
-pub use fields::{Field, Fields, chosen, count, joined};
+pub use fields::{Field, Fields, chosen, count, joined, once_each};
 pub use known::{DerivedValue, Known};
 pub use network::lacks_loopback;
 pub use view::ViewCard;

@@ -207,7 +207,7 @@ impl Figure {
     pub fn row(&self, set: &str, places: &Places) -> Row {
         let &Figure { metric, statistic, times, unit, goal, difference, .. } = self;
         let mut case = case_of(set, self.keyed);
-        case.0.extend(case_of(&fill(self.case, places), usize::MAX).0);
+        case.0.extend(case_of(&fill(self.case, places), usize::MAX).0.iter().cloned());
         Row {
             name: self.name.to_owned(),
             case,

@@ -50,19 +50,20 @@ pub fn is_limit(error: &Error) -> bool {
     matches!(refusal(error), Some(Refusal::Number | Refusal::Memory))
 }
 
-/// An error in words, with the limit and the way out where there are too many open files.
+/// An error in words, with the limit and the way out where that is one of files.
 pub fn text(error: &Error) -> String {
     let text = format!("{error:#}");
-    match OPEN_FILES.iter().find(|(number, _)| text.contains(number)) {
+    match FILES.iter().find(|(number, _)| text.contains(number)) {
         Some((_, way_out)) if !text.contains(way_out) => format!("{text}: {way_out}"),
         _ => text,
     }
 }
 
-/// How errors of too many open files end (EMFILE, ENFILE), and the way out.
-const OPEN_FILES: [(&str, &str); 2] = [
+/// How errors of the limits on files end (EMFILE, ENFILE, EFBIG), and the way out.
+const FILES: [(&str, &str); 3] = [
     ("(os error 24)", "the process may not open more files; raise its limit with `ulimit -n`"),
     ("(os error 23)", "the system may not open more files; raise its limit, sysctl fs.file-max"),
+    ("(os error 27)", "the process may not write larger files; raise its limit with `ulimit -f`"),
 ];
 
 /// What was refused.

@@ -36,6 +36,7 @@ pub mod matrix;
 pub mod memory;
 pub mod metadata;
 pub mod mount;
+pub mod path;
 pub mod peak;
 pub mod perf;
 pub mod place;

@@ -1,44 +1,46 @@
 //! Locks on single bytes of a file that several users share. Every process that opens the file sees
 //! them, in whatever namespace, and they end with the open file.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::answer::{done, invalid};
+use crate::path::{Flags, Location};
 
 /// What everybody may do with such a file.
 const SHARED: u32 = 0o666;
 
-/// Opens a file that every user may read and write, and makes it where there is none. No link is
-/// followed, nothing but a regular file of one name is taken: somebody else may have put another
-/// there. Errors: it is something else, or cannot be opened or made.
+/// Opens a file that every user may read and write, and makes it where there is none; one that was
+/// there keeps its mode. No link in its place is followed, nor one of another user on the way, and
+/// nothing but a regular file of one name is taken: somebody else may have put another there. Errors:
+/// it is something else, or cannot be opened or made.
 pub fn open_shared(path: &Path) -> io::Result<File> {
-    let open = |flags: i32| {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(SHARED);
-        options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | flags).open(path)
-    };
+    let location = Location::exact(path)?;
+    let flags = Flags::RDWR | Flags::NONBLOCK;
     // Opened before it is made: kernels that protect sticky directories refuse to create a file that
     // another user already has there.
-    let file = match open(0) {
+    let file = match location.open(flags) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            match open(libc::O_CREAT | libc::O_EXCL) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(0),
-                made => made,
+            match location.create(flags, SHARED) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    location.open(flags)?
+                }
+                made => {
+                    let file = made?;
+                    // The mask of the process took some of it.
+                    file.set_permissions(Permissions::from_mode(SHARED))?;
+                    file
+                }
             }
         }
-        opened => opened,
-    }?;
+        opened => opened?,
+    };
     let facts = file.metadata()?;
     if !facts.is_file() || facts.nlink() != 1 {
         return Err(invalid(format!("{} is not a file of plumb's", path.display())));
-    }
-    if facts.mode() & SHARED != SHARED {
-        // The mask of the process took it. Only the owner can give it back; another can go on.
-        let _ = file.set_permissions(Permissions::from_mode(SHARED));
     }
     Ok(file)
 }

@@ -5,8 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::process::{
-    Pid, Resource, Signal, WaitId, WaitIdOptions, WaitOptions, getrlimit, kill_process_group,
-    set_child_subreaper, set_parent_process_death_signal, setsid, waitid, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, set_child_subreaper,
+    set_parent_process_death_signal, setsid, waitid, waitpid,
 };
 
 use crate::answer::{done, invalid, number};
@@ -96,12 +96,6 @@ fn peak_of(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
-}
-
-/// The largest file that this process may write, in bytes (`RLIMIT_FSIZE`); none where there is no
-/// limit.
-pub fn file_bytes_max() -> Option<u64> {
-    getrlimit(Resource::Fsize).current
 }
 
 /// Has the kernel kill this process when its parent ends (strictly: when the parent's thread that

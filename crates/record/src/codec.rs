@@ -4,7 +4,8 @@ use crate::event::{Event, Header};
 use crate::lines::Lines;
 use crate::run::Run;
 use crate::samples::Trace;
-use crate::seal::{self, Damaged, Seal};
+use crate::seal::{self, Damaged, Seal, Sealer};
+use crate::sequence::{Sequence, damaged};
 use crate::{FIRST_FORMAT, FORMAT};
 use serde::Deserialize;
 use serde::de::Error as _;
@@ -40,7 +41,7 @@ pub enum ReadError {
         found: u64,
     },
     /// A line without which the others are of no use.
-    #[error("line {line} is corrupt ({reason})")]
+    #[error("line {line} is damaged ({reason})")]
     Corrupt {
         /// Line number, from 1.
         line: usize,
@@ -58,6 +59,8 @@ pub struct Recording {
     pub whole_bytes: u64,
     /// Whether a torn last line was left out.
     pub torn: bool,
+    /// What seals the lines that are appended.
+    pub sealer: Sealer,
 }
 
 /// Longest line: the longest trace takes half of it. What is no record may have no line's end at all.
@@ -67,31 +70,42 @@ const LINE_BYTES_MAX: u64 = 64 << 20;
 const DAMAGED_MAX: usize = 1000;
 
 /// Reads a record. A torn last line (a killed writer's) is left out and reported; so is each line
-/// that does not match its checksum or does not parse, and reading goes on behind it. Errors: see
-/// [`ReadError`].
+/// that does not match its checksum, does not parse, is there twice or of another record, and reading
+/// goes on behind it. Errors: see [`ReadError`].
 pub fn read(reader: impl BufRead) -> Result<Recording, ReadError> {
-    let mut run: Option<Run> = None;
+    read_changed(reader, &mut |line| Cow::Borrowed(line))
+}
+
+/// What becomes of each line of a record before it is used.
+pub type Change<'change> = dyn for<'line> FnMut(&'line [u8]) -> Cow<'line, [u8]> + 'change;
+
+/// As [`read`], with lines that are changed after their checksums were compared.
+pub fn read_changed(reader: impl BufRead, change: &mut Change<'_>) -> Result<Recording, ReadError> {
+    let mut begun: Option<(Run, Sequence)> = None;
     let mut lines = Lines::new(reader, LINE_BYTES_MAX);
-    let mut count = 0;
-    while let Some((number, line)) = lines.whole()? {
-        match &mut run {
-            None => run = Some(begun(line)?),
-            Some(run) => take(run, number, line)?,
+    let (mut count, mut used) = (0, 0);
+    while let Some((place, line)) = lines.whole()? {
+        match &mut begun {
+            None => begun = Some(begin(line, &change(line))?),
+            Some((run, sequence)) => {
+                used += usize::from(take(run, sequence, place, line, &change(line))?);
+            }
         }
-        count = number;
+        count = place;
     }
-    let lost = run.iter().flat_map(|run| &run.damaged).filter(|damaged| damaged.line > 1).count();
-    if count > 1 && lost + 1 == count {
+    if count > 1 && used == 0 {
         let reason = "and so are all lines after it: a copy or an editor changed the file";
         return Err(ReadError::Corrupt { line: 2, reason: reason.to_owned() });
     }
-    match (run, lines.torn()) {
+    match (begun, lines.torn()) {
         (Some(_), Some((line, text))) if text.len() as u64 == LINE_BYTES_MAX => {
             let reason = format!("it is longer than {LINE_BYTES_MAX} bytes");
             Err(ReadError::Corrupt { line, reason })
         }
-        (Some(run), torn) => {
-            Ok(Recording { run, whole_bytes: lines.whole_bytes(), torn: torn.is_some() })
+        (Some((mut run, mut sequence)), torn) => {
+            sequence.end(&mut run);
+            let (whole_bytes, torn) = (lines.whole_bytes(), torn.is_some());
+            Ok(Recording { run, whole_bytes, torn, sealer: sequence.sealer() })
         }
         (None, Some((_, line))) if !begins_header(line) => Err(ReadError::NotARecord),
         (None, _) => Err(ReadError::Empty),
@@ -100,51 +114,68 @@ pub fn read(reader: impl BufRead) -> Result<Recording, ReadError> {
 
 /// The run of a first line. A header that was changed and is still one is used: the figures of the
 /// other lines hold.
-fn begun(line: &[u8]) -> Result<Run, ReadError> {
+fn begin(line: &[u8], changed: &[u8]) -> Result<(Run, Sequence), ReadError> {
     let seal = seal::check(line);
     let corrupt = |reason: String| ReadError::Corrupt { line: 1, reason };
     match check_header(line) {
         Err(ReadError::Newer { .. } | ReadError::Unreleased { .. }) if seal == Seal::Broken => {
             return Err(corrupt(CHANGED.to_owned()));
         }
+        // What once was a line of a record.
+        Err(ReadError::NotARecord) if begins_header(line) || seal != Seal::Absent => {
+            return Err(corrupt(NO_HEADER.to_owned()));
+        }
         checked => checked?,
     }
     let mut header: Header =
-        serde_json::from_slice(line).map_err(|error| corrupt(error.to_string()))?;
+        serde_json::from_slice(changed).map_err(|error| corrupt(error.to_string()))?;
     header.complete();
+    let sequence = Sequence::new(header.format, line);
     let mut run = Run::new(header);
     if seal != Seal::Intact {
-        run.lose(Damaged::new(1, Some("header"), line), false);
+        run.lose(Damaged::new(1, Some("header"), changed), false);
     }
-    Ok(run)
+    Ok((run, sequence))
 }
 
 /// Why a line counts as damaged that parses.
 const CHANGED: &str = "it does not match its checksum";
+/// Why a first line does.
+const NO_HEADER: &str = "it is not the header that a record begins with";
 
-/// Takes a later line into a run. Without the event that ends a round its samples do not count, so
-/// that of a damaged line that may have been one.
-fn take(run: &mut Run, number: usize, line: &[u8]) -> Result<(), ReadError> {
-    let corrupt = |reason: &str| ReadError::Corrupt { line: number, reason: reason.to_owned() };
-    let event = (seal::check(line) == Seal::Intact).then(|| event(line).ok());
-    match event.flatten() {
-        Some(Event::Header(_)) => return Err(corrupt("the header of another record follows here")),
-        Some(Event::Plan(plan)) if let Some(excess) = plan.excess() => {
-            return Err(corrupt(&format!("no plumb plans {excess}")));
-        }
-        Some(event) => run.push(event),
-        None if run.damaged.len() == DAMAGED_MAX => {
-            return Err(corrupt("and so are a thousand lines before it"));
-        }
-        None => {
-            let is_within_round = matches!(named(line), Some("samples" | "histogram" | "trace"));
-            run.lose(Damaged::new(number, named(line), line), !is_within_round);
-        }
+/// Takes a later line into a run: whether it is used.
+fn take(
+    run: &mut Run,
+    sequence: &mut Sequence,
+    place: usize,
+    line: &[u8],
+    changed: &[u8],
+) -> Result<bool, ReadError> {
+    let corrupt = |reason: &str| ReadError::Corrupt { line: place, reason: reason.to_owned() };
+    if named(line) == Some("header") && seal::check(line) == Seal::Intact {
+        return Err(corrupt("the header of another record follows here"));
     }
-    Ok(())
+    let counts = sequence.counts(run, place, line, changed);
+    let event = counts.then(|| event(changed).ok());
+    if let Some(Some(Event::Plan(plan))) = &event
+        && let Some(excess) = plan.excess()
+    {
+        return Err(corrupt(&format!("no plumb plans {excess}")));
+    }
+    if let Some(None) = event {
+        let (damaged, may_end_round) = damaged(place, changed);
+        run.lose(damaged, may_end_round);
+    }
+    if run.damaged.len() > DAMAGED_MAX {
+        return Err(corrupt("and so are a thousand lines before it"));
+    }
+    let event = event.flatten();
+    let is_used = event.is_some();
+    event.into_iter().for_each(|event| run.push(event));
+    Ok(is_used)
 }
 
-/// Whether a first line without its end is the beginning of a header as [`write`] writes it.
+/// Whether a first line is the beginning of a header as [`write`] writes it.
 fn begins_header(line: &[u8]) -> bool {
     let start = br#"{"event":"header","#;
     let length = line.len().min(start.len());
@@ -171,8 +202,9 @@ fn trace(line: &[u8]) -> serde_json::Result<Trace> {
 /// be.
 pub fn event(line: &[u8]) -> serde_json::Result<Event> {
     let name = match named(line) {
-        Some(name) => Cow::Borrowed(name),
-        None => serde_json::from_slice::<Named<'_>>(line)?.event,
+        // A second name is an error, as any second member is.
+        Some(name) if !names_twice(line) => Cow::Borrowed(name),
+        _ => serde_json::from_slice::<Named<'_>>(line)?.event,
     };
     Ok(match &*name {
         "header" => Event::Header(serde_json::from_slice(line)?),
@@ -214,6 +246,13 @@ pub fn named(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok()
 }
 
+/// Whether a line has a member `event` again: a second name, or one of an inner object.
+fn names_twice(line: &[u8]) -> bool {
+    let text = std::str::from_utf8(line).unwrap_or_default();
+    let behind = text.split("\"event\"").skip(2);
+    behind.into_iter().any(|rest| rest.trim_start().starts_with(':'))
+}
+
 /// The first line must be a header of a known format; only `event` and `format` are looked at, so
 /// that a newer header is refused as newer and not as corrupt.
 fn check_header(line: &[u8]) -> Result<(), ReadError> {
@@ -230,10 +269,11 @@ fn check_header(line: &[u8]) -> Result<(), ReadError> {
     }
 }
 
-/// Appends one event as a line with its checksum and flushes it: what was measured survives the writer. Errors: what
-/// the writer reports, or an event that would not come back the same: JSON has no number that is
-/// not finite. Nothing is written then, so that the record stays readable.
-pub fn write(writer: &mut impl Write, event: &Event) -> io::Result<()> {
+/// Appends one event as a line with its checksum and flushes it: what was measured survives the
+/// writer. Errors: what the writer reports, or an event that would not come back the same: JSON has no
+/// number that is not finite. Nothing is written then, so that the record stays readable, and the
+/// sealer counts no line.
+pub fn write(writer: &mut impl Write, sealer: &mut Sealer, event: &Event) -> io::Result<()> {
     let mut line = serde_json::to_vec(event)?;
     // A number that is not finite becomes `null`, which is also how an absent value is written.
     if line.windows(4).any(|part| part == b"null")
@@ -244,8 +284,10 @@ pub fn write(writer: &mut impl Write, event: &Event) -> io::Result<()> {
             format!("a number in this event is not finite: {event:?}"),
         ));
     }
-    seal::seal(&mut line);
+    let mut next = *sealer;
+    next.seal(&mut line);
     line.push(b'\n');
     writer.write_all(&line)?;
+    *sealer = next;
     writer.flush()
 }

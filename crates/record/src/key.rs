@@ -1,5 +1,6 @@
 //! The identity of a figure: experiment, case and metric, all symbolic and host-independent.
 
+use crate::shared::Shared;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -104,12 +105,12 @@ const WAITING_CASES: (&str, &str, [&str; 3]) =
 /// The symbolic parameters of a case, in the card's order. Written as a JSON object, or as the
 /// canonical text `pattern=random,pages=huge,footprint=65536`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CaseId(pub Vec<(String, Value)>);
+pub struct CaseId(pub Shared<Vec<(String, Value)>>);
 
 impl CaseId {
     /// An empty identity: an experiment's only case.
     pub fn new() -> Self {
-        CaseId(Vec::new())
+        CaseId::default()
     }
 
     /// Adds one parameter, builder style.
@@ -194,7 +195,7 @@ impl<'de> Deserialize<'de> for CaseId {
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(CaseId(entries))
+                Ok(CaseId(entries.into()))
             }
         }
         deserializer.deserialize_map(InOrder)

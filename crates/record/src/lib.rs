@@ -26,6 +26,8 @@ pub mod redact;
 pub mod run;
 mod samples;
 pub mod seal;
+mod sequence;
+pub mod shared;
 pub mod shown;
 pub mod unit;
 pub mod view;
@@ -36,6 +38,8 @@ mod width;
 struct Readme;
 
 /// Version of the record's format. A reader refuses records with a higher one.
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 6;
 /// The first format that was released. Earlier ones are of development versions and are not read.
 pub const FIRST_FORMAT: u32 = 5;
+/// From this format on each line has its number, and its checksum begins with the header's.
+const NUMBERED_FORMAT: u32 = 6;

@@ -1,7 +1,7 @@
 //! The lines of a record, as they may come after travel: with a mark of byte order before the first,
 //! ended by CR LF, the last one without an end or cut.
 
-use crate::seal::{self, Seal};
+use crate::seal;
 use std::io::{self, BufRead, Read};
 
 /// The mark of byte order that some editors put before UTF-8 text.
@@ -22,8 +22,8 @@ impl<R: BufRead> Lines<R> {
         Lines { reader, most_bytes, line: Vec::new(), number: 0, whole_bytes: 0 }
     }
 
-    /// The next whole line, with a newline, and its number from 1. `None` at the end, and where a
-    /// line has none, unless its checksum shows that only the newline is lost. Errors: the reader's.
+    /// The next whole line, with a newline, and its place from 1. `None` at the end, and where a line
+    /// has none, unless it ends with a checksum: then only the newline is lost. Errors: the reader's.
     pub fn whole(&mut self) -> io::Result<Option<(usize, &[u8])>> {
         self.line.clear();
         self.number += 1;
@@ -35,7 +35,7 @@ impl<R: BufRead> Lines<R> {
         }
         let is_returned = self.line.last() == Some(&b'\r');
         let line = &self.line[..self.line.len() - usize::from(is_returned)];
-        if !is_ended && seal::check(line) != Seal::Intact {
+        if !is_ended && !seal::is_ended(line) {
             return Ok(None);
         }
         self.line.truncate(line.len());

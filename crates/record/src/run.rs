@@ -5,10 +5,12 @@ use crate::event::{
     Derived, End, Event, Footer, Header, Histogram, Learnt, Outcome, Plan, PlannedExperiment,
     PredictionEvent, PredictionKind, Round, RoundStatus, Samples, Segment, Trace, Width,
 };
-use crate::key::{CaseId, Key};
+use crate::key::{CaseId, Key, Value};
 use crate::metric::Metric;
 use crate::seal::Damaged;
-use std::collections::HashMap;
+use crate::shared::Shared;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
 
 /// A run, event by event, with look-ups. Samples, histograms and traces of void rounds are kept in
 /// the file but not here. Only [`Run::push`] changes predictions, derived values and outcomes:
@@ -45,6 +47,30 @@ pub struct Run {
     pub damaged: Vec<Damaged>,
     pending: Pending,
     places: Places,
+    seen: Seen,
+}
+
+/// What rounds say of cases again and again: each once.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    cases: HashSet<CaseId>,
+    places: HashSet<Shared<BTreeMap<String, Value>>>,
+}
+
+impl Seen {
+    fn share(&mut self, samples: &mut Samples) {
+        share(&mut self.cases, &mut samples.case);
+        share(&mut self.places, &mut samples.at);
+    }
+}
+
+fn share<T: Clone + Eq + Hash>(seen: &mut HashSet<T>, one: &mut T) {
+    match seen.get(one) {
+        Some(same) => one.clone_from(same),
+        None => {
+            seen.insert(one.clone());
+        }
+    }
 }
 
 /// The crosschecks of a record, of each pairing the last.
@@ -153,7 +179,10 @@ impl Run {
                 places.add(&prediction.experiment, Some(&prediction.case), at);
                 self.predictions.push(prediction);
             }
-            Event::Samples(samples) => self.pending.samples.push(samples),
+            Event::Samples(mut samples) => {
+                self.seen.share(&mut samples);
+                self.pending.samples.push(samples);
+            }
             Event::Histogram(histogram) => self.pending.histograms.push(histogram),
             Event::Trace(trace) => self.pending.traces.push(trace),
             Event::Round(round) => self.settle(round),

@@ -3,6 +3,7 @@
 use crate::event::Calibration;
 use crate::key::{CaseId, Value};
 use crate::note::Notes;
+use crate::shared::Shared;
 use serde::de::Error as _;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -104,7 +105,7 @@ pub struct Samples {
     /// Same-round quantities that bounds may use, by name with the unit last.
     pub quantities: BTreeMap<String, f64>,
     /// What the case's symbols resolved to in this round (CPU, page share …).
-    pub at: BTreeMap<String, Value>,
+    pub at: Shared<BTreeMap<String, Value>>,
     /// What a reader of the figure must know.
     pub notes: Notes,
 }
@@ -134,7 +135,7 @@ impl Samples {
             core_mhz: Vec::new(),
             core_hz: None,
             quantities: BTreeMap::new(),
-            at: BTreeMap::new(),
+            at: Shared::default(),
             notes: Notes::default(),
         }
     }
@@ -324,7 +325,7 @@ impl Serialize for Samples {
             line.serialize_entry("quantities", &self.quantities)?;
         }
         if !self.at.is_empty() {
-            line.serialize_entry("at", &self.at)?;
+            line.serialize_entry("at", &*self.at)?;
         }
         if !self.notes.is_empty() {
             line.serialize_entry("notes", &self.notes)?;
@@ -365,7 +366,7 @@ impl<'de> Deserialize<'de> for Samples {
             core_mhz: line.core_mhz,
             core_hz: line.core_hz,
             quantities: line.quantities,
-            at: line.at,
+            at: line.at.into(),
             notes: line.notes,
             ..Samples::new(&line.series, line.round, line.case, &line.metric, raw)
         })

@@ -36,9 +36,9 @@ const SIGKILL: i32 = 9;
 
 /// Signals whose handlers set the session's flag. The session has one thread, so that they come to
 /// the one that waits.
-pub const STOPPING: [i32; 4] = {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-    [SIGINT, SIGTERM, SIGHUP, SIGXFSZ]
+pub const STOPPING: [i32; 3] = {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    [SIGINT, SIGTERM, SIGHUP]
 };
 
 /// A signal asked the session to end.

@@ -35,7 +35,7 @@ use crate::header::{header, now, peers};
 use crate::live::{Live, Stop, measured_cases};
 use crate::plan::Work;
 use crate::setup::Setup;
-use crate::store::{Full, RecordFile};
+use crate::store::RecordFile;
 use anyhow::{Context, Result};
 use bench::experiment::{AnyExperiment, Known, Skip};
 use bench::link::{FromWorker, ToWorker};
@@ -106,8 +106,6 @@ pub struct Finished {
     pub run: Run,
     /// Work directories that hung.
     pub hanging: Vec<PathBuf>,
-    /// Whether its record had room for nothing more.
-    pub is_full: bool,
     /// Cases that the budget ended before their first round.
     pub unreached: usize,
 }
@@ -124,12 +122,11 @@ pub fn run(
     resumed: Option<Run>,
 ) -> Result<Finished> {
     let mut session = Session::begin(setup, file, show, stop, resumed)?;
-    let ended = session.announce().and_then(|()| session.stages());
-    // It has room for the end alone.
-    let is_full = ended.as_ref().is_err_and(|error| error.is::<Full>());
-    session.footer(if is_full { End::Interrupted } else { ended? })?;
+    session.announce()?;
+    let end = session.stages()?;
+    session.footer(end)?;
     let Session { run, hanging, unreached, .. } = session;
-    Ok(Finished { run, hanging: hanging.given_up(), is_full, unreached })
+    Ok(Finished { run, hanging: hanging.given_up(), unreached })
 }
 
 /// Measuring time of the segments so far.
@@ -300,10 +297,19 @@ impl<'run> Session<'run> {
             self.close(live, end)?;
         }
         Ok(match end {
+            _ if lives.iter().any(|live| self.lost_far_end(live)) => End::Interrupted,
             Stop::Done => End::Complete,
             Stop::Budget => End::Budget,
             Stop::Interrupted => End::Interrupted,
         })
+    }
+
+    /// Whether a series lacks rounds because the agent at its far end is gone: a resume measures them.
+    fn lost_far_end(&self, live: &Live<'run>) -> bool {
+        let remotes = &self.setup.remotes;
+        let site = self.setup.site_of(&live.work.series);
+        let remote = site.peer.as_ref().and_then(|peer| remotes.get(&peer.name));
+        live.finished.is_none() && remote.is_some_and(|remote| remote.is_lost())
     }
 
     fn measure(&mut self, lives: &mut Vec<Live<'run>>) -> Result<Stop> {

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use record::plain;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,8 +100,11 @@ impl Machine {
     }
 
     fn open(path: &Path, member: Member) -> Result<Machine> {
-        let file = metal::lock::open_shared(path);
-        Ok(Machine { file: file.with_context(|| path.display().to_string())?, member })
+        let file = metal::lock::open_shared(path).with_context(|| path.display().to_string())?;
+        if !is_plumbs(&file).with_context(|| path.display().to_string())? {
+            bail!("{} is another program's file; name another one with {FILE}", path.display());
+        }
+        Ok(Machine { file, member })
     }
 
     /// Takes a place: from now on others see it. Errors: the file cannot be locked or written; all
@@ -175,6 +179,19 @@ impl Machine {
     }
 }
 
+/// Whether a file is empty or holds a plumb's text; what others write at other places is their advice.
+fn is_plumbs(file: &File) -> io::Result<bool> {
+    let bytes = file.metadata()?.len();
+    if bytes > PLACES * TEXT_BYTES as u64 {
+        return Ok(false);
+    }
+    let mut texts = vec![0; bytes as usize];
+    file.read_exact_at(&mut texts, 0)?;
+    let is_text =
+        |text: &[u8]| serde_json::from_slice(text).is_ok_and(|member: Member| member.pid != 0);
+    Ok(texts.is_empty() || texts.chunks_exact(TEXT_BYTES).any(is_text))
+}
+
 /// The namespace in which this process has its number; empty if the kernel does not report it.
 fn pid_namespace() -> String {
     let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -185,7 +202,8 @@ fn pid_namespace() -> String {
 mod tests {
     use super::{Machine, Member, NAME, TEXT_BYTES, WHAT_MAX, pid_namespace};
     use crate::child::Interrupted;
-    use std::os::unix::fs::FileExt;
+    use std::fs;
+    use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
     use std::path::Path;
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -229,6 +247,33 @@ mod tests {
         // Its text stays, and its place is free: the next one has it.
         drop(entered(here, "plumb run fs", "c"));
         assert!(own_agent.others().is_empty());
+    }
+
+    #[test]
+    fn a_file_of_another_program_stays_as_it_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(NAME);
+        let refused = |text: &[u8]| {
+            fs::write(&path, text).expect("written");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
+            let member = machine(&dir.path().join("other"), "", "").member;
+            Machine::open(&path, member).map_err(|error| error.to_string()).map(drop)
+        };
+        fs::create_dir(dir.path().join("other")).expect("made");
+        let mut object = br#"{"what":"a file of somebody's"}"#.to_vec();
+        let texts = [object.clone(), b"text\n".to_vec(), vec![b'x'; 1 << 16], {
+            object.resize(TEXT_BYTES, b' ');
+            object
+        }];
+        for text in texts {
+            let why = refused(&text).expect_err("another program's");
+            assert!(why.contains("another program's file"), "{why}");
+            assert_eq!(fs::read(&path).expect("is there"), text);
+        }
+        assert_eq!(refused(b""), Ok(()));
+        drop(entered(dir.path(), "plumb run", "a"));
+        assert_eq!(fs::metadata(&path).expect("is there").mode() & 0o777, 0o600);
+        drop(entered(dir.path(), "plumb run", "b"));
     }
 
     #[test]

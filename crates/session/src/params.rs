@@ -103,8 +103,8 @@ fn default_values(param: &Param, preset: Preset) -> Vec<Value> {
     parse_values(text, param).unwrap_or_default()
 }
 
-/// Most values of a range: a plan of more cases is a slip of the user's.
-const RANGE_MOST: usize = 4096;
+/// Most values of a range, and cases of an experiment: more of them are a slip of the user's.
+pub const RANGE_MOST: usize = 4096;
 
 /// Parses a comma-separated list of values. `lo..hi` counts up by one, and doubles where the
 /// parameter is a size; `lo..hi/step` goes up by a step. Errors: why a value is outside the

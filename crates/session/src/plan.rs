@@ -2,6 +2,7 @@
 
 mod demands;
 
+use self::demands::demand_few;
 use crate::budget::Claim;
 use crate::params::Settings;
 use crate::select::{Selection, domain_text, experiments};
@@ -132,6 +133,7 @@ pub fn plan(
     for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
         let params_of = |preset| settings.params(experiment.card(), preset);
         let params = params_of(preset);
+        demand_few(experiment.card(), &params, None)?;
         let quick = (preset > Preset::Quick).then(|| params_of(Preset::Quick));
         let mut entry = entry(experiment);
         let (mut left_out, mut offers) = (None, 0);
@@ -156,6 +158,8 @@ pub fn plan(
         }
         planned.skip_unmet(selection, family, experiment.card(), &entry, site);
         planned.demand_set(experiment.card(), settings, &entry)?;
+        let cases = entry.series.iter().map(|series| series.cases.len()).sum();
+        demand_few(experiment.card(), &params, Some(cases))?;
         // What no far end allows is skipped as a whole.
         entry.skipped = entry.skipped.filter(|_| entry.series.is_empty());
         planned.plan.experiments.push(entry);

@@ -63,6 +63,6 @@ impl<'run> Stepwise<'run> {
         let end = self.session.conclude(&self.lives, stop)?;
         self.session.footer(end)?;
         let Session { run, hanging, unreached, .. } = self.session;
-        Ok(Finished { run, hanging: hanging.given_up(), is_full: false, unreached })
+        Ok(Finished { run, hanging: hanging.given_up(), unreached })
     }
 }

@@ -13,9 +13,11 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 from .errors import Damaged, NewerFormat, NotPlumb
 
 #: The newest format of records that this package reads.
-FORMAT = 5
+FORMAT = 6
 #: The first format that was released.
 FIRST_FORMAT = 5
+#: From this format on each line has its number, and its checksum begins with the header's.
+NUMBERED_FORMAT = 6
 
 Json = Dict[str, Any]
 Case = Mapping[str, Union[str, int]]
@@ -127,7 +129,8 @@ class Record:
     #: Events of other kinds as they stand: ``outcome``, ``derived``, ``segment``, ``crosscheck`` …
     events: List[Json] = field(default_factory=list)
     footer: Optional[Json] = None
-    #: Numbers of lines that do not match their checksums: nothing in them is used.
+    #: Places of lines that do not match their checksums, are there twice or of another record, of which
+    #: nothing is used, and of lines before which others are missing.
     damaged: List[int] = field(default_factory=list)
     #: The file ends within a line: plumb was killed while it wrote it. Nothing else is lost.
     torn: bool = False
@@ -165,26 +168,39 @@ class Record:
 def read_record(path: Union[str, "os.PathLike[str]"]) -> Record:
     """Reads a record, packed by gzip or not.
 
-    A line that was changed by accident is left out and named in ``damaged``; so are the samples of a round whose
-    last line it may have been. Raises NotPlumb for another file, NewerFormat for a record of a newer plumb, and
+    A line that was changed by accident is left out and named in ``damaged``, and so are the samples of a round whose
+    last line it may have been; likewise lines that are missing, there twice or of another record. Raises NotPlumb for another file, NewerFormat for a record of a newer plumb, and
     Damaged with the line for one that cannot be read and has no checksum that would show it.
     """
     record: Optional[Record] = None
     open_round: List[Tuple[str, Union[Samples, Histogram, Trace]]] = []
-    for number, event, state in _events(path):
-        if state == "torn":
+    sequence = _Sequence()
+    ended = False  # whether a line that does not count may have ended a round
+    used = 0
+    for number, event, line in _events(path):
+        if line is None:
             if record is not None:
                 record.torn = True
             break
         kind = event.get("event")
-        if record is not None and state != "intact":
+        missing = sequence.missing_before(line)
+        if record is not None and missing is None:
             record.damaged.append(number)
-            if kind not in _MEASURED:
-                open_round.clear()
+            ended = ended or kind not in _MEASURED
             continue
+        if record is not None:
+            if missing and missing > sequence.unknown:
+                record.damaged.append(number)
+                ended = True
+            if missing and ended:
+                open_round.clear()
+            ended = False
+            sequence.unknown = 0
+            used += 1
         if record is None:
             record = Record(header=_header(event))
-            if state != "intact":
+            sequence.begin(line, int(event["format"]))
+            if missing is None:
                 record.damaged.append(number)
         elif kind in _MEASURED:
             into, read = _MEASURED[kind]
@@ -209,17 +225,50 @@ def read_record(path: Union[str, "os.PathLike[str]"]) -> Record:
             record.header.setdefault("calibration", event.get("calibration"))
     if record is None:
         raise NotPlumb(f"{os.fspath(path)} is no record: it has no header")
-    if number > 1 and len([line for line in record.damaged if line > 1]) == number - 1:
+    if number > 1 and used == 0:
         raise Damaged(2, "and so are all lines after it: a copy or an editor changed the file")
     return record
 
 
-def _seal(line: bytes) -> str:
-    """``intact``, ``changed``, or ``bare`` for a line without a checksum."""
+def _seal(line: bytes) -> Optional[Tuple[bytes, str]]:
+    """What a line's checksum is of, and the checksum; nothing where it has none."""
     text, member, rest = line.rstrip(b"\r\n").rpartition(b',"crc":"')
     if not member or len(rest) != 10 or not rest.endswith(b'"}'):
-        return "bare"
-    return "intact" if rest[:8] == b"%08x" % zlib.crc32(text) else "changed"
+        return None
+    return text, rest[:8].decode("latin-1")
+
+
+class _Sequence:
+    """The place in a record that its reader has reached."""
+
+    def __init__(self) -> None:
+        self.numbered = False
+        self.starts: Tuple[int, ...] = (0,)
+        self.last = 0
+        #: Lines behind the last one that match no checksum.
+        self.unknown = 0
+
+    def begin(self, header: bytes, format: int) -> None:
+        """Behind the header: its checksum begins the others, as it should be or as it stands there."""
+        self.last, self.unknown = 1, 0
+        sealed = _seal(header)
+        if format >= NUMBERED_FORMAT and sealed is not None:
+            text, digits = sealed
+            stated = [int(digits, 16)] if all(of in "0123456789abcdef" for of in digits) else []
+            self.numbered, self.starts = True, (zlib.crc32(text), *stated)
+
+    def missing_before(self, line: bytes) -> Optional[int]:
+        """How many numbers are missing before a line; nothing where it does not count."""
+        sealed = _seal(line)
+        if sealed is None or all(sealed[1] != "%08x" % zlib.crc32(sealed[0], start) for start in self.starts):
+            self.unknown += 1
+            return None
+        _, _, digits = sealed[0].rpartition(b',"line":')
+        number = int(digits) if self.numbered and digits.isdigit() else self.last + self.unknown + 1
+        if number <= self.last:
+            return None
+        missing, self.last = number - self.last - 1, number
+        return missing
 
 
 #: How files begin that hold a record in another form, and the way out.
@@ -240,8 +289,8 @@ def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
         raise NotPlumb(f"its packed data is damaged, so a part is missing: {why}") from None
 
 
-def _events(path: Union[str, "os.PathLike[str]"]) -> Iterator[Tuple[int, Json, str]]:
-    """Events with the numbers of their lines, each with what its checksum says, or ``torn``."""
+def _events(path: Union[str, "os.PathLike[str]"]) -> Iterator[Tuple[int, Json, Optional[bytes]]]:
+    """Events with the places of their lines and these; no line where it is torn."""
     with open(path, "rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
     with gzip.open(path, "rb") if packed else open(path, "rb") as file:
@@ -259,14 +308,14 @@ def _events(path: Union[str, "os.PathLike[str]"]) -> Iterator[Tuple[int, Json, s
                 if number == 1:
                     raise NotPlumb(f"{os.fspath(path)} is no record: {why}") from None
                 if not line.endswith(b"\n"):
-                    yield number, {}, "torn"
+                    yield number, {}, None
                     return
-                if _seal(line) == "changed":
-                    yield number, {}, "changed"
+                if _seal(line) is not None:
+                    yield number, {}, line
                     continue
                 raise Damaged(number, str(why)) from None
             try:
-                yield number, event, _seal(line)
+                yield number, event, line
             except (KeyError, TypeError) as why:
                 raise Damaged(number, f"{type(why).__name__} {why}") from None
 

@@ -73,7 +73,11 @@ fn warning(cause: &'static str, text: impl Into<String>) -> Finding {
 fn ended(run: &Run) -> Vec<Finding> {
     let is_crosscheck = run.header.is_crosscheck();
     let plan = (run.plan.is_none() && !is_crosscheck).then(|| {
-        Finding::new(Severity::Error, "no_plan", "the run ended before its plan was written")
+        let why = match run.rounds.is_empty() {
+            true => "the run ended before its plan was written",
+            false => "the plan of the run is lost",
+        };
+        Finding::new(Severity::Error, "no_plan", why)
     });
     let end = match run.footer.as_ref().map(|footer| footer.end) {
         None => Some(warning(

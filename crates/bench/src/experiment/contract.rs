@@ -3,7 +3,7 @@
 
 use super::{
     AnyExperiment, Card, DerivedValue, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip,
-    chosen, manual_of, shared_round_cost,
+    chosen, manual_of, once_each, shared_round_cost,
 };
 use crate::fitted::applied;
 use crate::link::RoundOrder;
@@ -187,14 +187,10 @@ impl<E: Experiment> AnyExperiment for E {
     }
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let mut cases: Vec<E::Case> = Vec::new();
-        let all = chosen(offered::<E>(site, params), params);
-        for case in all.into_iter().filter_map(E::complete) {
-            let is_left = params.only.as_ref().is_none_or(|only| only.contains(&case.id()));
-            if is_left && !cases.contains(&case) {
-                cases.push(case);
-            }
-        }
+        let all = chosen(offered::<E>(site, params), params).into_iter();
+        let is_left =
+            |case: &E::Case| params.only.as_ref().is_none_or(|only| only.contains(&case.id()));
+        let cases = once_each(all.filter_map(E::complete).filter(is_left));
         let mut offer = E::series(site, cases, params)?;
         if E::CARD.params.iter().any(|param| param.name == FAR) {
             let measured = offer.series.iter_mut().flat_map(|series| &mut series.cases);

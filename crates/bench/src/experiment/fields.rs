@@ -7,6 +7,7 @@ use super::{Domain, Param, Params};
 use anyhow::{Context, Result};
 use record::case::Case;
 use record::key::{CaseId, Value};
+use std::collections::BTreeSet;
 
 /// A type of values that a parameter takes.
 pub trait Field: Clone + PartialEq {
@@ -101,17 +102,16 @@ impl Fields for () {
 pub fn chosen<C: Fields>(mut cases: Vec<C>, params: &Params) -> Vec<C> {
     for param in C::PARAMS {
         let Some(values) = params.chosen(param.name) else { continue };
-        let mut replaced: Vec<C> = Vec::new();
-        for case in &cases {
-            for with in values.iter().filter_map(|value| case.with(param.name, value)) {
-                if !replaced.contains(&with) {
-                    replaced.push(with);
-                }
-            }
-        }
-        cases = replaced;
+        let of_case = |case: C| values.iter().filter_map(move |value| case.with(param.name, value));
+        cases = once_each(cases.into_iter().flat_map(of_case));
     }
     cases
+}
+
+/// The cases without those that are there already, in their order.
+pub fn once_each<C: Fields>(cases: impl Iterator<Item = C>) -> Vec<C> {
+    let mut seen = BTreeSet::new();
+    cases.filter(|case| seen.insert(case.id())).collect()
 }
 
 /// Declares an enum whose variants users and records know by a text. With `or`, one more variant

@@ -152,7 +152,7 @@ impl Book {
             core_hz,
             visit: 0,
             quantities,
-            at: case.at.clone(),
+            at: case.at.clone().into(),
             ..Samples::new(&self.series, self.round, case.id.clone(), metric, raw)
         });
         Ok(self.samples.last_mut().expect("one was just added"))

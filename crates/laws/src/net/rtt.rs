@@ -387,7 +387,7 @@ pub(super) mod tests {
     /// A figure of net.rtt's.
     pub fn trip_key(far: &str, message: u64, ends: Ends) -> Key {
         let mut case = CaseId::new().with(FAR, far);
-        case.0.extend(Exchange { message, ends, ..PLAIN }.id().0);
+        case.0.extend(Exchange { message, ends, ..PLAIN }.id().0.iter().cloned());
         Key::new("net.rtt", &case, "round_trip")
     }
 

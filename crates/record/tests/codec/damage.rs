@@ -3,7 +3,7 @@
 use record::codec::{self, read};
 use record::event::Raw;
 use record::run::Run;
-use record::seal::{Damaged, Seal, check, resealed};
+use record::seal::{Damaged, Sealer, resealed};
 use serde_json::{Value, json};
 
 /// A record of two series with a round each.
@@ -42,16 +42,38 @@ fn lines() -> Vec<String> {
         outcome,
         footer,
     ];
-    all.iter().map(line).collect()
+    written("r1", &all)
 }
 
-/// An event as it is written.
-fn line(value: &Value) -> String {
-    let event = codec::event(value.to_string().as_bytes()).expect("an event");
-    let mut line = Vec::new();
-    codec::write(&mut line, &event).expect("written");
-    assert_eq!(check(&line), Seal::Intact);
-    String::from_utf8(line).expect("JSON is text")
+/// Events as they are written, in a run of a name.
+fn written(run: &str, values: &[Value]) -> Vec<String> {
+    let mut sealer = Sealer::new(record::FORMAT);
+    let lines = values.iter().map(|value| {
+        let text = value.to_string().replace("\"run\":\"r1\"", &format!("\"run\":\"{run}\""));
+        let event = codec::event(text.as_bytes()).expect("an event");
+        let mut line = Vec::new();
+        codec::write(&mut line, &mut sealer, &event).expect("written");
+        String::from_utf8(line).expect("JSON is text")
+    });
+    lines.collect()
+}
+
+/// The events of lines.
+fn values(lines: &[String]) -> Vec<Value> {
+    let value = |line: &String| {
+        let mut value: Value = serde_json::from_str(line).expect("JSON");
+        for member in ["line", "crc"] {
+            value.as_object_mut().expect("an object").remove(member).expect("is there");
+        }
+        value
+    };
+    lines.iter().map(value).collect()
+}
+
+/// What a reader names of lines.
+fn named(lines: &[String]) -> Vec<(usize, String)> {
+    let run = read(lines.concat().as_bytes()).expect("the rest is read").run;
+    run.damaged.into_iter().map(|Damaged { line, lost }| (line, lost)).collect()
 }
 
 /// What a run holds, by name.
@@ -129,9 +151,11 @@ fn every_changed_byte_of_a_later_line_is_found() {
         changed[at] ^= 1;
         let run = read(changed.as_slice()).expect("the rest is read").run;
         let before = whole[..at].iter().filter(|byte| **byte == b'\n').count();
-        // A changed newline joins two lines.
         assert_eq!(run.damaged.first().map(|damaged| damaged.line), Some(before + 1), "{at}");
-        assert_eq!(run.damaged.len(), 1, "{at}");
+        // A changed newline joins two lines: one that is damaged, and one that is missing, with the
+        // plan that this record never had.
+        let joins = whole[at] == b'\n' && before + 2 < lines.len();
+        assert_eq!(run.damaged.len(), if joins { 3 } else { 1 }, "{at}");
     }
 }
 
@@ -146,17 +170,141 @@ fn a_line_without_its_checksum_is_damaged_since_there_are_checksums() {
     lines[3] = bare(&lines[3]);
     let run = read(lines.concat().as_bytes()).expect("the rest is read").run;
     assert_eq!(run.damaged.iter().map(|damaged| damaged.line).collect::<Vec<_>>(), [4]);
-    lines[3] = resealed(&lines[3]);
-    assert!(read(lines.concat().as_bytes()).expect("reads").run.damaged.is_empty());
+    let whole = resealed(&lines.concat());
+    assert!(read(whole.as_bytes()).expect("reads").run.damaged.is_empty());
 }
 
 #[test]
 fn a_record_of_nothing_but_damage_is_refused() {
-    let mut text = lines().concat();
-    text.push_str(&"x\n".repeat(1000));
-    assert_eq!(read(text.as_bytes()).expect("a record").run.damaged.len(), 1000);
-    text.push_str("x\n");
-    assert!(read(text.as_bytes()).is_err());
+    let whole = lines();
+    let many = |count: usize| [whole.concat(), "x\n".repeat(count)].concat();
+    assert_eq!(read(many(1000).as_bytes()).expect("a record").run.damaged.len(), 1000);
+    let more = read(many(1001).as_bytes()).expect("a record").run.damaged;
+    let lost = "1001 lines that are damaged or of another record".to_owned();
+    assert_eq!(more, [Damaged { line: whole.len() + 1, lost }]);
+    let mut values = values(&whole);
+    values.extend(std::iter::repeat_n(values[7].clone(), 1001));
+    let alternating = written("r1", &values).join("x\n");
+    assert!(read(alternating.as_bytes()).is_err(), "a thousand places");
+}
+
+#[test]
+fn lines_that_are_missing_are_counted_with_what_they_cost() {
+    let lines = lines();
+    let mut values = values(&lines);
+    // A second round of each, of which the last lines are taken.
+    let again = [2, 3, 4, 5, 6].map(|at| {
+        let mut value = values[at].clone();
+        for name in ["n", "round"] {
+            value.get_mut(name).into_iter().for_each(|n| *n = json!(2));
+        }
+        value
+    });
+    let third = values[4..7].to_vec().into_iter().map(|mut value| {
+        for name in ["n", "round"] {
+            value.get_mut(name).into_iter().for_each(|n| *n = json!(3));
+        }
+        value
+    });
+    let further: Vec<Value> = again.into_iter().chain(third).collect();
+    values.splice(7..7, further);
+    let whole = written("r1", &values);
+    assert_eq!(named(&whole), []);
+    let without = |gone: std::ops::Range<usize>| {
+        let mut lines = whole.clone();
+        lines.drain(gone);
+        named(&lines)
+    };
+    let no_plan =
+        "with the lines that are missing: the plan, and with it what is known of each figure";
+    // One samples line: of its round the other line counts.
+    assert_eq!(without(3..4), [(4, "1 line before it".to_owned()), (4, no_plan.to_owned())]);
+    let rounds = format!("{no_plan}; round 2 of a.b; round 2 of c.d/e");
+    assert_eq!(without(7..12), [(8, "5 lines before it".to_owned()), (8, rounds)]);
+    let mut cut = whole.clone();
+    cut.drain(2..3);
+    let run = read(cut.concat().as_bytes()).expect("reads").run;
+    assert_eq!(held(&run)[0][0], "a.b rate 81.5", "the rest of the round counts");
+    let mut damaged = whole.clone();
+    damaged[3] = "x\n".to_owned();
+    damaged.drain(4..5);
+    let lost: Vec<(usize, String)> = named(&damaged);
+    assert_eq!(lost[..2], [(4, "an unknown event".to_owned()), (5, "1 line before it".to_owned())]);
+}
+
+#[test]
+fn lines_that_are_there_twice_or_of_another_record_change_nothing() {
+    let whole = lines();
+    let expected = held(&read(whole.concat().as_bytes()).expect("a record").run);
+    let foreign = written("r2", &values(&whole));
+    let check = |lines: Vec<String>, line: usize, lost: &str| {
+        assert_eq!(named(&lines), [(line, format!("nothing: {lost}"))]);
+        let run = read(lines.concat().as_bytes()).expect("the rest is read").run;
+        assert_eq!(held(&run), expected);
+    };
+    let put = |at: usize, more: &[String]| {
+        let mut lines = whole.clone();
+        lines.splice(at..at, more.to_vec());
+        lines
+    };
+    check(put(4, &whole[3..4]), 5, "1 line with the numbers of earlier ones");
+    check(put(8, &whole[2..8]), 9, "6 lines with the numbers of earlier ones");
+    check(put(3, &foreign[2..7]), 4, "5 lines of another record");
+    // In place of the end it cannot be known whether they are damaged.
+    let mut other = put(8, &foreign[2..]);
+    other.pop();
+    assert_eq!(named(&other).len(), 7);
+    // A whole record behind this one is no damage of lines.
+    let both = [whole.concat(), foreign.concat()].concat();
+    let refused = read(both.as_bytes()).expect_err("two records").to_string();
+    assert!(refused.contains("line 10") && refused.contains("another record"), "{refused}");
+}
+
+#[test]
+fn a_second_name_of_an_event_is_an_error() {
+    let named = |more: &str| {
+        let line = format!(
+            r#"{{"event":"round",{more}"series":"a","n":1,"segment":0,"at_s":1.0,
+            "window_ns":1.0,"status":"ok","cpus":[],"environment":{{}},"disturbed":[]}}"#
+        );
+        codec::event(line.as_bytes())
+    };
+    assert!(named("").is_ok());
+    assert!(named(r#""more":{"event":1},"of":"event","#).is_ok());
+    for second in [r#""event":"round","#, r#""event" : "plan","#] {
+        let error = named(second).expect_err("is an error").to_string();
+        assert!(error.contains("duplicate field `event`"), "{error}");
+    }
+}
+
+#[test]
+fn a_record_of_the_format_before_has_no_numbers() {
+    let mut values = values(&lines());
+    values[0]["format"] = json!(record::FORMAT - 1);
+    let text = resealed(&values.iter().map(|value| format!("{value}\n")).collect::<String>());
+    assert!(!text.contains("\"line\":"));
+    let recording = read(text.as_bytes()).expect("a record");
+    assert_eq!(recording.run.damaged, []);
+    let mut more = text.clone().into_bytes();
+    let last = codec::event(values[8].to_string().as_bytes()).expect("an event");
+    codec::write(&mut more, &mut { recording.sealer }, &last).expect("written");
+    let ends = text.lines().last().map(|line| format!("{text}{line}\n"));
+    assert_eq!(Some(more), ends.map(String::into_bytes), "as in the lines before");
+    let changed = text.replacen("81.5", "81.25", 1);
+    let damaged = read(changed.as_bytes()).expect("a record").run.damaged;
+    assert_eq!(damaged.iter().map(|damaged| damaged.line).collect::<Vec<_>>(), [4]);
+}
+
+#[test]
+fn what_is_appended_to_a_record_goes_on_with_its_numbers() {
+    let whole = lines();
+    let mut recording = read(whole[..7].concat().as_bytes()).expect("a record");
+    let mut text = whole[..7].concat().into_bytes();
+    for value in &values(&whole)[7..] {
+        let event = codec::event(value.to_string().as_bytes()).expect("an event");
+        codec::write(&mut text, &mut recording.sealer, &event).expect("written");
+    }
+    assert_eq!(text, whole.concat().into_bytes());
 }
 
 #[test]
@@ -166,13 +314,14 @@ fn clocks_are_those_of_the_first_part_that_had_any() {
     segment["source"] = json!("cntvct");
     let segment = json!({"event": "segment", "n": 1, "started": "", "environment": {},
         "calibration": segment});
-    let source = |lines: &[String]| {
-        let run = read(lines.concat().as_bytes()).expect("a record").run;
+    let source = |values: &[Value]| {
+        let run = read(written("r1", values).concat().as_bytes()).expect("a record").run;
         run.header.calibration.source
     };
-    assert_eq!(source(&lines[..1]), "");
-    assert_eq!(source(&[lines[0].clone(), line(&segment)]), "cntvct");
-    assert_eq!(source(&[lines[0].clone(), lines[1].clone(), line(&segment)]), "tsc");
+    let [header, clocks] = [0, 1].map(|at| values(&lines)[at].clone());
+    assert_eq!(source(std::slice::from_ref(&header)), "");
+    assert_eq!(source(&[header.clone(), segment.clone()]), "cntvct");
+    assert_eq!(source(&[header, clocks, segment]), "tsc");
 }
 
 #[test]
@@ -187,7 +336,9 @@ fn what_is_no_record_is_told_apart() {
         ("[]\n", "not a plumb record"),
         (newer.as_str(), "newer plumb"),
         ("{\"event\":\"header\",\"format\":4}\n", "of a development version"),
-        ("{\"event\":\"header\",\"format\":5}\n", "line 1 is corrupt"),
+        ("{\"event\":\"header\",\"format\":5}\n", "line 1 is damaged"),
+        ("{\"event\":\"header\",\"format\":5,!}\n", "line 1 is damaged"),
+        ("{\"evint\":\"header\",\"line\":1,\"crc\":\"00000000\"}\n", "line 1 is damaged"),
     ] {
         let error = read(bytes.as_bytes()).expect_err("it is no record");
         assert!(error.to_string().contains(told), "{bytes:?}: {error}");

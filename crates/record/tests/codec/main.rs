@@ -12,6 +12,7 @@ use proptest::test_runner::RngSeed;
 use record::codec::{ReadError, read, write};
 use record::event::{Event, Trace};
 use record::key::CaseId;
+use record::seal::Sealer;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -113,9 +114,9 @@ fn is_kept(read: &Value, written: &Value) -> bool {
 }
 
 fn written(events: &[Event]) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let (mut bytes, mut sealer) = (Vec::new(), Sealer::new(record::FORMAT));
     for event in events {
-        write(&mut bytes, event).expect("a finite event is written");
+        write(&mut bytes, &mut sealer, event).expect("a finite event is written");
     }
     bytes
 }
@@ -206,10 +207,11 @@ fn an_event_that_json_cannot_hold_is_not_written() {
             names: BTreeMap::new(),
             dropped: 0,
         });
-        let mut bytes = Vec::new();
-        let error = write(&mut bytes, &trace).expect_err("it would not come back");
+        let (mut bytes, mut sealer) = (Vec::new(), Sealer::new(record::FORMAT));
+        let error = write(&mut bytes, &mut sealer, &trace).expect_err("it would not come back");
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
         assert!(bytes.is_empty(), "nothing is written");
+        assert_eq!(sealer, Sealer::new(record::FORMAT), "nor counted");
     }
 }
 

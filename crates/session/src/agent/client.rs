@@ -90,6 +90,11 @@ impl Remote {
         &self.reach.url.name
     }
 
+    /// Whether its connection was lost, and not made again.
+    pub fn is_lost(&self) -> bool {
+        !matches!(&*self.link.borrow(), Link::Up(_))
+    }
+
     /// What experiments may know of it.
     pub fn peer(&self) -> Peer {
         Peer {

@@ -1,14 +1,35 @@
 //! What a user chose must show in some case; else one line says what there is.
 
 use super::Planned;
-use crate::params::Settings;
+use crate::params::{RANGE_MOST, Settings};
 use crate::select::Selection;
 use crate::setup::Usage;
-use bench::experiment::{Card, FAR, Family, LOOPBACK, Role, Site, Skip};
+use bench::experiment::{Card, FAR, Family, LOOPBACK, Params, Role, Site, Skip};
 use record::event::PlannedExperiment;
 use record::key::{CaseId, Value};
 use record::order::Gather;
 use std::collections::BTreeSet;
+
+/// An experiment has at most so many cases as a range has values: those that it has, or what is
+/// chosen of its parameters asks for. Errors: more, with the way out.
+pub(super) fn demand_few(card: &Card, params: &Params, cases: Option<usize>) -> Result<(), Usage> {
+    let of_cases = card.params.iter().filter(|param| param.role == Role::Case);
+    let chosen = of_cases.filter_map(|param| Some((param.name, params.chosen(param.name)?.len())));
+    let chosen: Vec<(&str, usize)> = chosen.filter(|(_, values)| *values > 1).collect();
+    let product = || chosen.iter().fold(1, |all: usize, (_, values)| all.saturating_mul(*values));
+    let cases = cases.unwrap_or_else(product);
+    if cases <= RANGE_MOST {
+        return Ok(());
+    }
+    let values = chosen.iter().map(|(name, values)| format!("{name} has {values} values"));
+    Err(Usage(format!(
+        "{} would have {cases} cases, where {RANGE_MOST} are the most: {}; give fewer with --set \
+         {}.PARAM=VALUES (a range takes a step: low..high/step)",
+        card.id,
+        values.collect::<Vec<_>>().join(", "),
+        card.id
+    )))
+}
 
 impl Planned {
     /// Skips what selectors that may find nothing have not found, with the reason; nothing where the
@@ -60,18 +81,15 @@ impl Planned {
             name != FAR && params.any(|param| param.name == name && param.role == Role::Case)
         };
         for (name, values) in settings.set_of(card.id).filter(|(name, _)| is_case(name)) {
+            let found: BTreeSet<Option<&Value>> = all.iter().map(|case| case.get(name)).gather();
             // Some experiments leave `none` out of the identity.
-            let is_absent = |value: &Value| value.text() == Some("none");
-            let is_of = |case: &CaseId, value: &Value| match case.get(name) {
-                Some(of) => of == value,
-                None => is_absent(value),
-            };
-            let has = |value: &&Value| all.iter().any(|case| is_of(case, value));
+            let is_absent = |value: &Value| value.text() == Some("none") && found.contains(&None);
+            let has = |value: &Value| found.contains(&Some(value)) || is_absent(value);
             let auto = Value::from("auto");
             let missing = values.iter().find(|value| **value != auto && !has(value));
             if let Some(value) = missing {
                 let found: BTreeSet<String> =
-                    all.iter().filter_map(|case| case.get(name)).map(Value::to_string).gather();
+                    found.iter().flatten().map(ToString::to_string).gather();
                 let found: Vec<String> = found.into_iter().collect();
                 return Err(Usage(format!(
                     "no case of {} has {name}={value} together with the other choices: {}",

@@ -4,50 +4,46 @@
 use crate::setup::Usage;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use flate2::bufread::MultiGzDecoder;
-use record::order::Gather;
-use record::seal::{self, Seal};
-use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+pub use metal::path::There;
+use metal::path::{Flags, Location, is_own};
+use record::seal;
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Mode of a file that everybody may read, …
 pub const SHARED: u32 = 0o644;
-/// … and of one that its owner alone may.
+/// … and of one that its owner alone may: who can read a file can also lock it.
 pub const SECRET: u32 = 0o600;
 
-/// Links that are followed from one to the next, as by the kernel.
-const LINKS_MAX: usize = 40;
-/// The user who may lay a link anywhere.
-const ROOT: u32 = 0;
+/// What the name of a file that is not whole yet begins and ends with.
+const PART: [&str; 2] = [".plumb-", ".part"];
 
-/// What becomes of a file of this name that is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum There {
-    /// It is replaced.
-    Replaced,
-    /// It stays, and none is made: `AlreadyExists`.
-    Kept,
-}
-
-/// Makes a file of exactly this path: written under a random name that did not exist (O_EXCL, so
-/// through no link), synced, renamed, and the directory synced. The file, open. Errors: what
-/// `write` reports, those of the system calls; nothing is left then.
+/// Makes a file of exactly this path: written under a random name that did not exist (O_EXCL),
+/// synced, renamed, and the directory synced. The file, open. Errors: what `write` reports, a link
+/// of another user on the way, those of the system calls; nothing is left then.
 pub fn make(
     path: &Path,
     mode: u32,
     there: There,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<File> {
-    let mut part = part(path, mode)?;
-    write(part.as_file_mut())?;
-    part.as_file().sync_all()?;
-    let file = match there {
-        There::Replaced => part.persist(path)?,
-        There::Kept => part.persist_noclobber(path)?,
-    };
-    sync_directory(parent(path))?;
+    make_at(&Location::exact(path)?, mode, there, write)
+}
+
+fn make_at(
+    target: &Location,
+    mode: u32,
+    there: There,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<File> {
+    let mut part = Part::make(target, mode)?;
+    write(&mut part.file)?;
+    part.file.sync_all()?;
+    let file = part.persist(target, there)?;
+    synced(target.sync())?;
     Ok(file)
 }
 
@@ -59,41 +55,96 @@ pub fn make_all(
     mode: u32,
     write: impl FnOnce(&mut [File]) -> Result<()>,
 ) -> Result<()> {
-    let parts: io::Result<Vec<_>> = paths.iter().map(|path| part(path, mode)).collect();
-    let failed = |error: io::Error| match paths {
-        [] => anyhow!("{error}"),
-        [first, ..] => cannot_write(parent(first), &error),
+    let made = |path: &PathBuf| -> Result<(Location, Part)> {
+        let made = Location::exact(path).and_then(|to| Ok((to.clone(), Part::make(&to, mode)?)));
+        made.map_err(|error| cannot_write(parent(path), &error))
     };
-    let (mut files, names): (Vec<File>, Vec<_>) =
-        parts.map_err(failed)?.into_iter().map(tempfile::NamedTempFile::into_parts).unzip();
+    let parts: Vec<(Location, Part)> = paths.iter().map(made).collect::<Result<_>>()?;
+    let files: io::Result<Vec<File>> =
+        parts.iter().map(|(_, part)| part.file.try_clone()).collect();
+    let mut files = files?;
     write(&mut files)?;
-    for file in files {
-        file.sync_all().map_err(failed)?;
+    for (file, path) in files.iter().zip(paths) {
+        file.sync_all().map_err(|error| cannot_write(path, &error))?;
     }
-    for (name, path) in names.into_iter().zip(paths) {
-        name.persist(path).map_err(|error| cannot_write(path, &error.error))?;
+    for ((to, part), path) in parts.into_iter().zip(paths) {
+        let made = part.persist(&to, There::Replaced).and_then(|_| synced(to.sync()));
+        made.map_err(|error| cannot_write(path, &error))?;
     }
-    let directories: BTreeSet<&Path> = paths.iter().map(|path| parent(path)).gather();
-    directories.into_iter().try_for_each(|dir| sync_directory(dir).map_err(failed))
+    Ok(())
 }
 
-/// A file beside another one that is gone when it is dropped.
-fn part(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
-    tempfile::Builder::new()
-        .prefix(".plumb-")
-        .suffix(".part")
-        // Its own `tempfile_in` reports a failure with the random name.
-        .make_in(parent(path), |part| {
-            OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(part)
-        })
+/// A file beside another one that is gone when it is dropped. Its lock is held until it is whole.
+struct Part {
+    location: Location,
+    file: File,
+    is_kept: bool,
+}
+
+impl Part {
+    fn make(target: &Location, mode: u32) -> io::Result<Part> {
+        remove_parts(target);
+        loop {
+            let [start, end] = PART;
+            let location = target.beside(format!("{start}{:016x}{end}", fastrand::u64(..)));
+            let file = match location.create(Flags::RDWR, mode) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                made => made?,
+            };
+            // A file system without locks has none of its parts removed by others.
+            let _ = file.try_lock();
+            if file.metadata()?.nlink() > 0 {
+                return Ok(Part { location, file, is_kept: false });
+            }
+        }
+    }
+
+    fn persist(mut self, target: &Location, there: There) -> io::Result<File> {
+        self.location.rename(target, there)?;
+        self.is_kept = true;
+        self.file.try_clone()
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = self.location.remove();
+        }
+    }
+}
+
+/// Removes the parts in a directory whose plumb is dead: this user's whose lock is free.
+fn remove_parts(target: &Location) {
+    let [start, end] = PART.map(str::as_bytes);
+    let is_part = |name: &OsStr| {
+        let name = name.as_encoded_bytes();
+        name.starts_with(start) && name.ends_with(end)
+    };
+    for name in target.names().unwrap_or_default().iter().filter(|name| is_part(name)) {
+        let part = target.beside(name);
+        let opened = part.open(Flags::RDONLY | Flags::NONBLOCK);
+        let is_left = opened.is_ok_and(|file| {
+            let is_ours = |facts: Metadata| facts.is_file() && is_own(&facts);
+            file.metadata().is_ok_and(is_ours) && file.try_lock().is_ok()
+        });
+        if is_left {
+            // One that cannot be removed disturbs no one.
+            let _ = part.remove();
+        }
+    }
 }
 
 /// Has what was made, renamed or removed in a directory reach its disk. Errors: those of fsync(2),
 /// but for a directory that cannot be opened for it or file systems that sync none.
 pub fn sync_directory(dir: &Path) -> io::Result<()> {
-    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    match File::open(dir).and_then(|dir| dir.sync_all()) {
+    synced(File::open(dir).and_then(|dir| dir.sync_all()))
+}
+
+fn synced(outcome: io::Result<()>) -> io::Result<()> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    match outcome {
         Err(error) if [InvalidInput, PermissionDenied, Unsupported].contains(&error.kind()) => {
             Ok(())
         }
@@ -109,10 +160,12 @@ fn parent(path: &Path) -> &Path {
 /// Writes a file that a user named as [`make`] does, in place of one that is there. A device or
 /// pipe is written as it is, a link of the user's stays a link. Errors: it cannot be written.
 pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
-    let target = target(path)?;
-    let written = match is_special(&target) {
-        true => special(&target).and_then(|mut file| file.write_all(contents)),
-        false => make(&target, SHARED, There::Replaced, |file| file.write_all(contents)).map(drop),
+    let written = target(path)?;
+    let written = match special(&written)? {
+        true => written.open(Flags::WRONLY).and_then(|mut file| file.write_all(contents)),
+        false => {
+            make_at(&written, SHARED, There::Replaced, |file| file.write_all(contents)).map(drop)
+        }
     };
     written.map_err(|error| cannot_write(path, &error))
 }
@@ -120,7 +173,9 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
 /// Copies a file as [`write_whole`] writes one. A file that is there already stays: the same one is
 /// as good as the copy. Errors: [`Usage`]: another file is there; it cannot be read or written.
 pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
-    if to.symlink_metadata().is_ok() && !is_special(to) {
+    let target = target(to)?;
+    let is_special = special(&target)?;
+    if to.symlink_metadata().is_ok() && !is_special {
         return match are_equal(from, to) {
             Ok(true) => Ok(()),
             Ok(false) => {
@@ -138,13 +193,15 @@ pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
         };
     }
     let mut file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
-    let copied = match is_special(to) {
-        true => special(to).and_then(|mut copy| io::copy(&mut file, &mut copy).map(drop)),
+    let copied = match is_special {
+        true => target.open(Flags::WRONLY).and_then(|mut copy| io::copy(&mut file, &mut copy)),
         false => {
-            make(to, SHARED, There::Kept, |copy| io::copy(&mut file, copy).map(drop)).map(drop)
+            let mut copied = 0;
+            let copy = |copy: &mut File| io::copy(&mut file, copy).map(|bytes| copied = bytes);
+            make_at(&target, SHARED, There::Kept, copy).map(|_| copied)
         }
     };
-    copied.map_err(|error| cannot_write(to, &error))
+    copied.map(drop).map_err(|error| cannot_write(to, &error))
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> anyhow::Error {
@@ -158,13 +215,12 @@ fn are_equal(one: &Path, other: &Path) -> io::Result<bool> {
 
 /// Checks, before anything is measured, that a file can be written later. Errors: it cannot.
 pub fn check_writable(path: &Path) -> Result<()> {
-    let target = target(path)?;
-    if is_special(&target) {
-        return Ok(());
-    }
     check_directory(path)?;
-    let made = part(&target, SHARED).map(drop);
-    made.map_err(|error| anyhow!("cannot write {}: {error}; name another file", path.display()))
+    let target = target(path)?;
+    match special(&target)? {
+        true => Ok(()),
+        false => Part::make(&target, SHARED).map(drop).map_err(|error| unusable(path, &error)),
+    }
 }
 
 /// Checks that the directory of a file that a user named is there: a misspelt one is not made.
@@ -181,41 +237,22 @@ pub fn check_directory(path: &Path) -> Result<()> {
     }
 }
 
-/// The file that a path names: links of this user and of root are followed. The kernel forbids
-/// others only in directories with a sticky bit, and only where `fs.protected_symlinks` is set.
-/// Errors: another user laid one, there are too many, or it is no file name.
-pub(super) fn target(path: &Path) -> Result<PathBuf> {
-    let shown = path.display();
-    ensure!(path.file_name().is_some(), "{shown} is not a file name; type one");
-    let mut target = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        let Ok(facts) = target.symlink_metadata() else { return Ok(target) };
-        if !facts.is_symlink() {
-            return Ok(target);
-        }
-        ensure!(
-            [ROOT, metal::process::geteuid()].contains(&facts.uid()),
-            "{} is a link that another user laid (uid {}); name another file",
-            target.display(),
-            facts.uid()
-        );
-        if target.starts_with("/proc") {
-            // The kernel's own links name open files.
-            return Ok(target.canonicalize().unwrap_or(target));
-        }
-        let to = fs::read_link(&target).with_context(|| format!("cannot read {shown}"))?;
-        target = parent(&target).join(to);
-    }
-    bail!("{shown} is a link to links without end; name another file")
+/// The file that a path names. Errors: see [`Location::find`].
+fn target(path: &Path) -> Result<Location> {
+    Location::find(path).map_err(|error| unusable(path, &error))
 }
 
-/// A device, a pipe or a socket: renaming over one would destroy it.
-fn is_special(path: &Path) -> bool {
-    path.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
+fn unusable(path: &Path, error: &io::Error) -> anyhow::Error {
+    anyhow!("cannot write {}: {error}; name another file", path.display())
 }
 
-fn special(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).open(path)
+/// Whether it is a device, a pipe or a socket: renaming over one would destroy it. Errors: a pipe of
+/// another user, whose reader may never come.
+fn special(target: &Location) -> Result<bool> {
+    let Some(facts) = target.facts()? else { return Ok(false) };
+    let is_strange = facts.file_type().is_fifo() && !is_own(&facts) && !target.is_descriptor();
+    ensure!(!is_strange, "it is a pipe of another user (uid {}); name another file", facts.uid());
+    Ok(!facts.is_file() && !facts.is_dir())
 }
 
 /// How files begin that hold a record in another form, and the way out.
@@ -253,7 +290,7 @@ pub fn continuable(path: &Path, mut file: &File) -> Result<()> {
     let bytes = fs::read(path)?;
     ensure!(!bytes.starts_with(GZIP), "{} is packed by gzip: `gunzip` it first", path.display());
     let last = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    if seal::check(last.strip_suffix(b"\r").unwrap_or(last)) == Seal::Intact {
+    if seal::is_ended(last.strip_suffix(b"\r").unwrap_or(last)) {
         file.write_all(b"\n")?;
     }
     Ok(())
@@ -266,10 +303,10 @@ mod tests {
         write_whole,
     };
     use std::ffi::OsStr;
-    use std::fs;
+    use std::fs::{self, File};
     use std::io::{ErrorKind, Write};
     use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::fs::{MetadataExt, lchown, symlink};
+    use std::os::unix::fs::{MetadataExt, chown, lchown, symlink};
 
     #[test]
     fn several_files_are_made_together_or_not_at_all() {
@@ -341,7 +378,35 @@ mod tests {
             }
             assert_eq!(fs::read(at("precious")).expect("reads"), b"new");
         }
-        symlink("round", at("round")).expect("links");
-        write_whole(&at("round"), b"").expect_err("has no end");
+    }
+
+    #[test]
+    fn parts_of_dead_processes_are_removed_and_others_stay() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name);
+        for name in [".plumb-0.part", ".plumb-1.part", ".plumb-x", "plumb-1.part"] {
+            fs::write(at(name), "left").expect("writes");
+        }
+        let held = File::open(at(".plumb-1.part")).expect("opens");
+        held.lock().expect("is alive");
+        write_whole(&at("page"), b"page").expect("is written");
+        let listed = fs::read_dir(dir.path()).expect("lists").flatten();
+        let mut names: Vec<_> = listed.filter_map(|it| it.file_name().into_string().ok()).collect();
+        names.sort();
+        assert_eq!(names, [".plumb-1.part", ".plumb-x", "page", "plumb-1.part"]);
+    }
+
+    #[test]
+    fn a_pipe_of_another_user_is_not_waited_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let pipe = dir.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo is there").success());
+        if chown(&pipe, Some(65_534), None).is_ok() {
+            for refused in [check_writable(&pipe), write_whole(&pipe, b"page")] {
+                let message = refused.expect_err("its reader may never come").to_string();
+                assert!(message.contains("a pipe of another user (uid 65534)"), "{message}");
+            }
+        }
     }
 }

@@ -29,11 +29,8 @@ const PREFIX: &str = "plumb-";
 const SILENCE: Duration = Duration::from_secs(20);
 /// One that hung before has had its time.
 const SILENCE_AGAIN: Duration = Duration::from_secs(2);
-/// Ending of entries that are whole …
+/// Ending of an entry's file.
 const ENDING: &str = "json";
-/// … and of those that are not. Whoever writes one has long locked it after this time.
-const ENDING_PART: &str = "part";
-const WRITING_TIME: Duration = Duration::from_secs(60);
 
 /// A killed process leaves its control group in this time …
 const LEAVING_TIME: Duration = Duration::from_secs(2);
@@ -179,12 +176,8 @@ impl Drop for WorkDir {
 /// Undoes what killed runs left, until SIGINT or SIGTERM sets `stop`; returns a line about each,
 /// also about what cannot be undone.
 pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
-    for part in entries(store, ENDING_PART) {
-        // It says of nothing that was done, and disturbs no one if it cannot be removed.
-        let _ = remove_part(&part);
-    }
-    let whole = entries(store, ENDING);
-    let messages = whole.iter().filter_map(|path| {
+    let entries = entries(store);
+    let messages = entries.iter().filter_map(|path| {
         if stop.load(Ordering::Relaxed) {
             return None;
         }
@@ -201,16 +194,6 @@ pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
     messages.collect()
 }
 
-/// Removes an entry that is not whole, unless somebody is writing it.
-fn remove_part(path: &Path) -> Result<()> {
-    let file = File::open(path)?;
-    let age = file.metadata()?.modified()?.elapsed()?;
-    if age > WRITING_TIME && file.try_lock().is_ok() {
-        std::fs::remove_file(path)?;
-    }
-    Ok(())
-}
-
 /// What a run that was killed in another place left: it is undone there.
 #[derive(Clone, Debug)]
 pub struct Left {
@@ -225,7 +208,7 @@ pub struct Left {
 /// What killed runs left in other places: other machines, and containers of this one.
 pub fn left_elsewhere(store: &Store) -> Vec<Left> {
     let here = Place::here();
-    let left = entries(store, ENDING).into_iter().filter_map(|path| {
+    let left = entries(store).into_iter().filter_map(|path| {
         let entry = without_owner(&path).ok()??;
         (!entry.place.is_judged_from(&here)).then(|| Left {
             paths: entry.undos.iter().map(|undo| undo.path().to_owned()).collect(),
@@ -236,11 +219,11 @@ pub fn left_elsewhere(store: &Store) -> Vec<Left> {
     left.collect()
 }
 
-/// The entries with an ending; none in a journal that others may write, or that is another user's.
-fn entries(store: &Store, ending: &str) -> Vec<PathBuf> {
+/// The entries; none in a journal that others may write, or that is another user's.
+fn entries(store: &Store) -> Vec<PathBuf> {
     let listed = directory(store).and_then(|journal| Ok(std::fs::read_dir(journal)?));
     let paths = listed.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    paths.filter(|path| path.extension().is_some_and(|it| it == ending)).collect()
+    paths.filter(|path| path.extension().is_some_and(|it| it == ENDING)).collect()
 }
 
 /// An entry whose owner is dead; `None` if it lives, or has just removed or replaced it.
@@ -395,7 +378,7 @@ fn directory(store: &Store) -> Result<PathBuf> {
 /// Writes an entry; one that can be seen is whole and locked.
 fn write_entry(entry: &Path, changes: &Entry) -> Result<File> {
     let text = serde_json::to_string(changes)?;
-    Ok(file::make(entry, file::SHARED, There::Replaced, |file| {
+    Ok(file::make(entry, file::SECRET, There::Replaced, |file| {
         file.try_lock()?;
         writeln!(file, "{text}")?;
         write_made(file, changes.made)

@@ -6,17 +6,19 @@ mod mounted;
 pub mod summary;
 mod trust;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use metal::path::{Flags, Location};
 use record::codec::{self, Recording};
 use record::crosscheck::CROSSCHECK;
 use record::event::Event;
 use record::lines::Lines;
 use record::order::InOrder;
+use record::seal::Sealer;
 use serde::Deserialize;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -31,6 +33,9 @@ const ENDING: &str = ".jsonl";
 /// of a look ([`is_being_written`]), writers for as long as they measure.
 const TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
+
+/// How a record is opened to be written; a pipe in its place is not waited for.
+const APPEND: Flags = Flags::WRONLY.union(Flags::APPEND).union(Flags::NONBLOCK);
 
 /// Longest header that is looked at for its time.
 const HEADER_BYTES: u64 = 16 << 20;
@@ -116,15 +121,16 @@ impl Store {
         self.check_own()?;
         let path = self.path(name);
         // Open for writing: the locks of a file system over a network may ask for that.
-        let file = OpenOptions::new()
-            .append(true)
-            .open(&path)
+        let file = Location::find(&path)
+            .and_then(|location| location.open(APPEND))
             .with_context(|| format!("cannot open {} to remove it", path.display()))?;
         // Held until it is gone, so that no other plumb resumes it meanwhile.
         let locked = lock(&file, &path)?;
         check_removable(locked, &path)?;
         let length = file.metadata().map_or(0, |facts| facts.len());
-        std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        Location::exact(&path)
+            .and_then(|location| location.remove())
+            .with_context(|| format!("cannot remove {}", path.display()))?;
         // What cannot be removed goes with the next list.
         let _ = std::fs::remove_file(self.figures_path(name));
         Ok(length)
@@ -271,8 +277,8 @@ pub struct RecordFile {
     unstarted: bool,
     /// Length at which a torn last line is cut before the first event is appended.
     cut: Option<u64>,
-    /// Its length.
-    bytes: u64,
+    /// What numbers and seals its lines.
+    sealer: Sealer,
     /// Directories that do not have it on their disk yet.
     unsynced: Vec<PathBuf>,
 }
@@ -280,32 +286,18 @@ pub struct RecordFile {
 /// Directories that may have been made for a record, with the one above: `~/.local/share/plumb`.
 const MADE_MAX: usize = 4;
 
-/// Bytes below the process's limit on the size of files that are kept for the record's end.
-const KEPT_FOR_END: u64 = 4096;
-
-/// A record that has room for its end and nothing else.
-#[derive(Debug, thiserror::Error)]
-#[error("the record has reached the limit of this process on the size of files (ulimit -f)")]
-pub struct Full;
-
 impl RecordFile {
     /// Makes the file of a new run; it must not exist. Errors: it exists, or cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
         let parent = path.parent().unwrap_or(Path::new(""));
         let unsynced = parent.ancestors().take(MADE_MAX).map(Path::to_owned).collect();
-        if !parent.as_os_str().is_empty() {
-            std::fs::create_dir_all(parent)
-                .with_context(|| format!("cannot create the directory {}", parent.display()))?;
-        }
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .mode(file::SHARED)
-            .open(path)
+        let file = Location::make(path)
+            .and_then(|location| location.create(APPEND, file::SECRET))
             .with_context(|| format!("cannot write the record {}", path.display()))?;
         // Made before it is locked, so that it is removed where it cannot be.
         let path = path.to_owned();
-        let record = RecordFile { file, path, unstarted: true, cut: None, bytes: 0, unsynced };
+        let sealer = Sealer::new(record::FORMAT);
+        let record = RecordFile { file, path, unstarted: true, cut: None, sealer, unsynced };
         lock(&record.file, &record.path)?;
         Ok(record)
     }
@@ -313,10 +305,8 @@ impl RecordFile {
     /// Opens the file of a run to continue it, and reads it. Before the first event is appended only
     /// a lost last newline is added. Errors: it cannot be read or written, or another plumb is writing it.
     pub fn resume(path: &Path) -> Result<(Self, Recording)> {
-        let path = &file::target(path)?;
-        let file = OpenOptions::new()
-            .append(true)
-            .open(path)
+        let file = Location::find(path)
+            .and_then(|location| location.open(APPEND))
             .with_context(|| format!("cannot continue the record {}", path.display()))?;
         lock(&file, path)?;
         file::continuable(path, &file)?;
@@ -334,7 +324,7 @@ impl RecordFile {
             path: path.to_owned(),
             unstarted: false,
             cut: recording.torn.then_some(recording.whole_bytes),
-            bytes: recording.whole_bytes,
+            sealer: recording.sealer,
             unsynced: Vec::new(),
         };
         Ok((record, recording))
@@ -345,31 +335,25 @@ impl RecordFile {
         &self.path
     }
 
-    /// Appends one event. Errors: it cannot be written (disk full, device gone) or kept (the file
-    /// was removed); [`Full`], for all but the record's end.
+    /// Appends one event. Errors: it cannot be written (disk full, device gone, limit on the size of
+    /// files) or kept (the file was removed); the record stays as it was then.
     pub fn append(&mut self, event: &Event) -> Result<()> {
         // What ends before it has measured leaves nothing behind.
         self.unstarted &= matches!(event, Event::Header(_));
-        if self.file.metadata().is_ok_and(|facts| facts.nlink() == 0) {
-            bail!("the record {} was removed while it was written", self.path.display());
-        }
         self.appended(event)
             .with_context(|| format!("cannot write the record {}", self.path.display()))
     }
 
     fn appended(&mut self, event: &Event) -> Result<()> {
+        let facts = self.file.metadata()?;
+        ensure!(facts.nlink() > 0, "it was removed while it was written");
         if let Some(length) = self.cut.take() {
             self.file.set_len(length)?;
         }
-        let mut line = Vec::new();
-        codec::write(&mut line, event)?;
-        let bytes = self.bytes + line.len() as u64;
-        let room = metal::process::file_bytes_max().map(|max| max.saturating_sub(KEPT_FOR_END));
-        if room.is_some_and(|room| bytes > room) && !matches!(event, Event::Footer(_)) {
-            bail!(Full);
-        }
-        self.file.write_all(&line)?;
-        self.bytes = bytes;
+        codec::write(&mut self.file, &mut self.sealer, event).inspect_err(|_| {
+            // A disk or a limit may have taken a part of the line.
+            let _ = self.file.set_len(facts.len());
+        })?;
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use super::file::{self, copy_whole};
 use super::{Locked, RecordFile, Store, TRIES, check_removable, location, lock_between, read};
 use record::codec;
 use record::event::{End, Event, Footer};
+use record::seal::Sealer;
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -153,7 +154,7 @@ fn the_last_run_is_the_one_that_began_last() {
 fn a_record_that_travelled_is_read_or_its_form_is_named() {
     let (_dir, store) = store();
     let path = store.path("a");
-    let packed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/records/format-5.jsonl.gz");
+    let packed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/records/format-6.jsonl.gz");
     let packed = fs::read(packed).expect("a record");
     fs::write(&path, &packed).expect("writes");
     let (mut whole, run) = (Vec::new(), read(&path).expect("reads").run);
@@ -258,13 +259,16 @@ fn without_locks_only_a_run_that_has_ended_may_go() {
             "resolution_ns": 1.0, "pair_cost_ns": 1.0, "vdso_falls_back": false, "core_hz": 1.0,
             "core_source": "", "multiply_cycles": null, "cpu": 0, "notes": []},
     });
-    let mut record = format!("{header}\n").into_bytes();
+    let mut sealer = Sealer::new(record::FORMAT);
+    let mut record = header.to_string().into_bytes();
+    sealer.seal(&mut record);
+    record.push(b'\n');
     fs::write(&path, &record).expect("writes");
     assert!(read(&path).is_ok_and(|read| read.run.footer.is_none()));
     assert!(check_removable(Locked::Held, &path).is_ok());
     let message = check_removable(Locked::Unknown, &path).expect_err("it may be under way");
     assert!(message.to_string().contains("is incomplete"), "{message}");
-    codec::write(&mut record, &Event::Footer(footer())).expect("writes");
+    codec::write(&mut record, &mut sealer, &Event::Footer(footer())).expect("writes");
     fs::write(&path, &record).expect("writes");
     assert!(check_removable(Locked::Unknown, &path).is_ok());
 }

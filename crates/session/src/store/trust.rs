@@ -1,13 +1,17 @@
 //! What other users can have put in the store is not trusted.
 
 use anyhow::{Context, Result, bail};
-use std::fs::{DirBuilder, Metadata};
+use metal::path::Location;
+use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// What of a mode lets others write.
 const OTHERS: u32 = 0o022;
+
+/// Any name, to look at the directory that it would be in.
+const NAME: &str = "name";
 
 /// Why what a file or directory holds may be another user's; `None` where it is this user's alone.
 pub(super) fn others(facts: &Metadata) -> Option<String> {
@@ -24,7 +28,8 @@ pub(super) fn others(facts: &Metadata) -> Option<String> {
 /// with the way out.
 pub(super) fn check(dir: &Path) -> Result<()> {
     let shown = dir.display();
-    let facts = match dir.metadata() {
+    let found = Location::exact(&dir.join(NAME)).and_then(|location| location.directory());
+    let facts = match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         facts => facts.with_context(|| format!("cannot use {shown}"))?,
     };
@@ -43,10 +48,7 @@ pub(super) fn check(dir: &Path) -> Result<()> {
 /// Makes a directory of the store where there is none, in which only this user can write. Errors:
 /// it cannot be made, or is not this user's alone.
 pub(super) fn make(dir: &Path) -> Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(dir)
+    Location::make(&dir.join(NAME))
         .with_context(|| format!("cannot create the directory {}", dir.display()))?;
     check(dir)
 }

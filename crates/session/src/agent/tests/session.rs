@@ -225,7 +225,7 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
         stand.while_client(|at| {
             let mut channel = welcome(at, key);
             type Change = fn(&mut RoundOrder);
-            let bad: [(Change, &str); 12] = [
+            let bad: [(Change, &str); 11] = [
                 (
                     |order| order.series.experiment = "net.nothing".into(),
                     "no experiment `net.nothing`",
@@ -235,10 +235,6 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
                 (|of| of.series.cases[0].id = id("messages", 1_000_000_000), "out of range"),
                 (|order| resolve(order, "far_cpu", 99_999), "may not use CPU 99999"),
                 (|order| resolve(order, "buffer_bytes", u64::MAX), "are available"),
-                (
-                    |of| of.series.cases[0].id = id("messages", 1).with("messages", 2),
-                    "is given twice",
-                ),
                 (|of| of.series.cases[0].id = id("nothing", 1), "no parameter `nothing`"),
                 (
                     |order| drop(order.series.settings.insert("messages".into(), 1.into())),

@@ -3,11 +3,10 @@
 use super::{Entry, Undo, WorkDir, holder_of, left_elsewhere, recover, write_entry};
 use crate::store::{Store, trust};
 use host::place::Place;
-use std::fs::{File, Permissions};
+use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime};
 
 fn go_on() -> AtomicBool {
     AtomicBool::new(false)
@@ -235,25 +234,6 @@ fn a_directory_that_is_not_mounted_is_not_gone() {
     write(here);
     assert!(recover(&store, &go_on()).is_empty());
     assert!(!entry.exists());
-}
-
-#[test]
-fn an_entry_that_is_not_whole_goes_when_nobody_writes_it() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let store = store(dir.path());
-    let part = store.dir.join("journal/plumb-x-1.part");
-    std::fs::create_dir_all(part.parent().expect("is in one")).expect("makes");
-    let file = File::create(&part).expect("makes");
-    recover(&store, &go_on());
-    assert!(part.exists(), "it may just be written");
-    let old = SystemTime::now() - Duration::from_secs(3600);
-    file.set_modified(old).expect("is set");
-    file.lock().expect("locks");
-    recover(&store, &go_on());
-    assert!(part.exists(), "it is being written");
-    drop(file);
-    recover(&store, &go_on());
-    assert!(!part.exists());
 }
 
 #[test]
