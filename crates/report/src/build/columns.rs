@@ -205,10 +205,19 @@ fn judged_in_a_word(figure: &Figure) -> Cell {
         (Ending::Measured, Some(Verdict::Unpredicted)) => Cell::toned(UNPREDICTED, Tone::Muted),
         (Ending::Measured, Some(verdict)) => Cell::toned(word(verdict), Tone::Warn),
         (Ending::Measured, None) if figure.shown_range().is_some() => {
-            Cell::toned("no interval", Tone::Muted)
+            Cell::toned(without_interval(figure), Tone::Muted)
         }
         (Ending::Measured, None) => Cell::toned("unpredicted", Tone::Muted),
     }
+}
+
+/// `1.7× the prediction, 3 rounds, no interval`: a value without an interval has no verdict.
+fn without_interval(figure: &Figure) -> String {
+    let ratio = figure.ratio().map(|ratio| format!("{}× the prediction", digits(ratio)));
+    let count = figure.rounds.len();
+    let rounds = (count > 0).then(|| values::counted(count, "round"));
+    let parts = [ratio, rounds, Some("no interval".to_owned())];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn word(verdict: Verdict) -> &'static str {
@@ -236,11 +245,28 @@ pub fn by_factor(miss: &Miss) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{SUMMARY, WHOLE, heads, percentile, share, shown};
+    use super::{SUMMARY, WHOLE, heads, judged, percentile, share, shown};
     use crate::document::Cell;
     use analysis::figure::Figure;
+    use analysis::misses::{is_judged, of_figure};
     use analysis::{figures, sample};
     use record::event::{Range, Shares};
+
+    #[test]
+    fn a_value_without_an_interval_has_a_remark_and_enters_no_count() {
+        let mut all = figures(&sample::run());
+        let is_judged = |figure: &Figure| figure.shown_range().is_some() && is_judged(figure);
+        let figure = all.iter_mut().find(|figure| is_judged(figure)).expect("one is judged");
+        (figure.ci, figure.value) = (None, figure.shown_range().map(|range| 1.7 * range.likely));
+        figure.rounds.truncate(3);
+        for judged in [&mut figure.prior, &mut figure.derived].into_iter().flatten() {
+            judged.verdict = None;
+        }
+        assert_eq!(judged(figure).text, "1.7× the prediction, 3 rounds, no interval");
+        assert!(!super::misses::is_judged(figure) && of_figure(figure).is_none());
+        figure.rounds.clear();
+        assert_eq!(judged(figure).text, "1.7× the prediction, no interval");
+    }
 
     #[test]
     fn a_column_that_no_figure_has_is_left_out() {

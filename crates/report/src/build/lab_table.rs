@@ -7,7 +7,7 @@ use analysis::figure::Figure;
 use analysis::names::around;
 use record::quantity::render;
 
-const CAPTION: &str = "Every figure of the run. Base hardware and software overhead are the shares of \
+const CAPTION: &str = "The figures of the run. Base hardware and software overhead are the shares of \
     the estimate, which stands with its range; ratio is measured over estimate; sd is the standard \
     deviation of the samples; trials are rounds / samples, core alone is what a value rests on: \
     rounds / samples / stretches of consecutive ones";

@@ -302,10 +302,9 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
             let of = |metric| samples(metric).raw.samples()[0];
             let work = Work::from_id(&case.id).expect("ours");
             assert!(of("latency") > 0.0 && of("cpu") > 0.0, "{}", case.id);
-            let [per_second, bytes] = window::names(case);
-            let ratio = of(bytes) / (of(per_second) * work.block as f64);
+            let ratio = of("bandwidth") / (of("iops") * work.block as f64);
             assert!((ratio - 1.0).abs() < 1e-5, "{}: {ratio}", case.id);
-            let quantities = &samples(per_second).quantities;
+            let quantities = &samples("iops").quantities;
             let (most, operations) = (quantities["in_flight_most"], quantities["operations"]);
             assert_eq!(most, (work.depth * work.threads) as f64, "{}", case.id);
             assert!(operations >= 8.0, "{}: {operations}", case.id);
