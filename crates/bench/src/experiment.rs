@@ -77,7 +77,7 @@ pub enum Preset {
     Quick,
     /// A run takes about six minutes.
     Standard,
-    /// About 70 minutes: everything listed.
+    /// About 90 minutes: everything listed.
     Thorough,
 }
 

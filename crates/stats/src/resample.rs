@@ -163,7 +163,7 @@ mod tests {
             long.map(|long| ("long", 2.0 * long)).into_iter().chain(both).collect()
         });
         assert!(found["long"].interval.is_some() && found["both"].interval.is_none());
-        assert_eq!(found["both"].value, 1.05 / 4.0);
+        assert_eq!(found["both"].value, 1.1 / 4.0);
     }
 
     #[test]

@@ -213,7 +213,7 @@ fn judged_in_a_word(figure: &Figure) -> Cell {
 
 /// `1.7× the prediction, 3 rounds, no interval`: a value without an interval has no verdict.
 fn without_interval(figure: &Figure) -> String {
-    let ratio = figure.ratio().map(|ratio| format!("{}× the prediction", digits(ratio)));
+    let ratio = figure.ratio().map(|ratio| format!("{} the prediction", times(ratio)));
     let count = figure.rounds.len();
     let rounds = (count > 0).then(|| values::counted(count, "round"));
     let parts = [ratio, rounds, Some("no interval".to_owned())];
@@ -237,9 +237,16 @@ pub fn by_factor(miss: &Miss) -> String {
     let word = word(miss.verdict);
     match miss.factor.filter(|_| miss.verdict != Verdict::Impossible) {
         None => word.to_owned(),
-        Some(factor @ ..1.095) => format!("{factor:.2}× {word}"),
-        Some(factor @ ..9.95) => format!("{factor:.1}× {word}"),
-        Some(factor) => format!("{factor:.0}× {word}"),
+        Some(factor) => format!("{} {word}", times(factor)),
+    }
+}
+
+fn times(factor: f64) -> String {
+    match factor {
+        ..0.995 => format!("{}×", digits(factor)),
+        ..1.095 => format!("{factor:.2}×"),
+        ..9.95 => format!("{factor:.1}×"),
+        _ => format!("{factor:.0}×"),
     }
 }
 
@@ -255,7 +262,9 @@ mod tests {
     #[test]
     fn a_value_without_an_interval_has_a_remark_and_enters_no_count() {
         let mut all = figures(&sample::run());
-        let is_judged = |figure: &Figure| figure.shown_range().is_some() && is_judged(figure);
+        let is_judged = |figure: &Figure| {
+            figure.shown_range().is_some() && is_judged(figure) && figure.rounds.len() > 3
+        };
         let figure = all.iter_mut().find(|figure| is_judged(figure)).expect("one is judged");
         (figure.ci, figure.value) = (None, figure.shown_range().map(|range| 1.7 * range.likely));
         figure.rounds.truncate(3);

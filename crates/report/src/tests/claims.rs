@@ -74,22 +74,20 @@ fn void() -> Run {
 }
 
 fn published() -> Run {
-    sample::changed(|event| {
-        if let Event::Header(header) = event {
-            header.options.preset = PUBLISHED.to_owned();
-        }
-    })
+    let mut run = sample::run();
+    run.header.options.preset = PUBLISHED.to_owned();
+    run
 }
 
 /// Another machine's figures: half of the time, on another kernel.
 fn faster() -> Run {
-    sample::changed(|event| match event {
-        Event::Header(header) => {
-            header.environment.insert("kernel".to_owned(), "7.0".to_owned());
+    let mut run = sample::changed(|event| {
+        if let Event::Samples(samples) = event {
+            halve(&mut samples.raw);
         }
-        Event::Samples(samples) => halve(&mut samples.raw),
-        _ => {}
-    })
+    });
+    run.header.environment.insert("kernel".to_owned(), "7.0".to_owned());
+    run
 }
 
 fn halve(raw: &mut Raw) {

@@ -2,7 +2,6 @@ use super::crew;
 use super::workloads::{self, KIB, MIB, one, ring};
 use super::{EXPERIMENT, ID, is_written_through};
 use crate::fs::prelude::*;
-use crate::fs::window;
 use bench::experiment::fixtures::{known, recorded, sites, with_dir};
 use laws::fs::io::{self as law, Files, Mode, Op, Request, Work};
 use record::event::Range;
