@@ -23,8 +23,8 @@ pub struct Below<'site> {
 const WAY_OUT: &str = "--dir DIR on a file system of a block device (ext4, xfs, btrfs)";
 
 /// The share of each experiment in what a run may write in all of its rounds together, files that
-/// are made before them included. The selected experiments divide all of it; what one does not need,
-/// the largest need gets first.
+/// are made before them included. The selected experiments divide all of it; what one does not need
+/// goes to those that lack room.
 const SHARES: [(&str, u64); 7] = [
     ("memory.fault", 5),
     ("fs.cache_size", 6),

@@ -48,17 +48,18 @@ fn need<P: PartialEq>(all: u64, planned: impl Fn(u64) -> P) -> u64 {
     high
 }
 
-/// Each gets what it needs, up to its share; of what is left the largest need gets what it lacks,
-/// then the next.
+/// Each gets what it needs, up to its share; what is left goes to those that lack room, the least
+/// lack first, so that as many as can plan all that they would.
 fn divided(all: u64, needs: &[(&'static str, u64)]) -> Vec<(&'static str, u64)> {
     let shares: u64 = needs.iter().map(|(id, _)| share(id)).sum();
     let by_share = |id| all / shares.max(1) * share(id);
     let mut given: Vec<_> = needs.iter().map(|(id, need)| (*id, by_share(id).min(*need))).collect();
     let mut left = all - given.iter().map(|(_, bytes)| bytes).sum::<u64>();
-    let mut order: Vec<usize> = (0..needs.len()).collect();
-    order.order_by(|a, b| needs[*b].1.cmp(&needs[*a].1));
-    for at in order {
-        let more = (needs[at].1 - given[at].1).min(left);
+    let mut lacks: Vec<(u64, usize)> =
+        needs.iter().zip(&given).map(|(need, has)| need.1 - has.1).zip(0..).collect();
+    lacks.order();
+    for (lack, at) in lacks {
+        let more = lack.min(left);
         given[at].1 += more;
         left -= more;
     }
@@ -70,7 +71,7 @@ mod tests {
     use super::{divided, need};
 
     #[test]
-    fn what_small_needs_leave_goes_to_the_largest_first() {
+    fn what_small_needs_leave_goes_to_the_least_lack_first() {
         let needs =
             |sync, cache, read| [("fs.sync", sync), ("fs.cache_size", cache), ("fs.read", read)];
         // Shares of 1, 6 and 6 in 13.
@@ -78,7 +79,8 @@ mod tests {
             ((130, 130, 130), (10, 60, 60)),
             ((0, 20, 30), (0, 20, 30)),
             ((1, 130, 30), (1, 99, 30)),
-            ((1, 90, 80), (1, 69, 60)),
+            ((1, 90, 80), (1, 60, 69)),
+            ((0, 70, 130), (0, 70, 60)),
             ((50, 20, 40), (50, 20, 40)),
         ] {
             let given = divided(130, &needs(asked.0, asked.1, asked.2));
