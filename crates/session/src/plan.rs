@@ -184,7 +184,7 @@ fn shared(
     chosen: &[(&'static Family, &'static dyn AnyExperiment)],
 ) -> Site {
     let ids: Vec<&'static str> = chosen.iter().map(|(_, one)| one.card().id).collect();
-    room::shared(site, &ids, |id, site| {
+    room::shared(site, preset, &ids, |id, site| {
         let (family, experiment) = chosen.iter().find(|(_, one)| one.card().id == id)?;
         let params = settings.params(experiment.card(), preset);
         offer(family, *experiment, selection, &params, site).ok()?.ok()

@@ -1,7 +1,7 @@
 //! What each chosen experiment may write in the directory for files.
 
 use bench::device::share;
-use bench::experiment::{DirFacts, Offer, Site};
+use bench::experiment::{DirFacts, Offer, Preset, Site};
 use record::case::Series;
 use record::key::CaseId;
 use record::order::InOrder;
@@ -10,10 +10,11 @@ use record::order::InOrder;
 const STEPS: u64 = 512;
 
 /// The site where what may be written is divided among the chosen experiments: by their shares
-/// where these are enough, else by need ([`divided`]). `offered` is what an experiment measures at a
-/// site.
+/// where these are enough and in shorter presets, which a longer one must not have less room than,
+/// else by need ([`divided`]). `offered` is what an experiment measures at a site.
 pub(super) fn shared(
     site: &Site,
+    preset: Preset,
     ids: &[&'static str],
     offered: impl Fn(&'static str, &Site) -> Option<Offer>,
 ) -> Site {
@@ -27,7 +28,7 @@ pub(super) fn shared(
     };
     let by_share = divided(all, &writers.iter().map(|id| (*id, all)).collect::<Vec<_>>());
     let is_enough = |(id, bytes): &(&'static str, u64)| planned(id, *bytes) == planned(id, all);
-    if writers.len() < 2 || by_share.iter().all(is_enough) {
+    if preset < Preset::Thorough || by_share.iter().all(is_enough) {
         return with(by_share);
     }
     let needs = writers.iter().map(|id| (*id, need(all, |bytes| planned(id, bytes))));
