@@ -6,7 +6,7 @@ use super::measured::{blank, settle_predictions};
 use record::event::{Derived, Ending, PlannedExperiment, PredictionKind};
 use record::key::{CaseId, Key};
 use record::metric::Metric;
-use record::note::{Note, NoteKind};
+use record::note::{Note, NoteKind, Number};
 use record::run::Run;
 use stats::quantile::median;
 
@@ -50,9 +50,10 @@ fn of_value(
     figure.at.clone_from(&derived.at);
     figure.notes.extend(derived.notes.iter().cloned());
     if derived.presence < CERTAIN {
-        let share = derived.presence * 100.0;
-        let text = format!("uncertain: found in {share:.0} % of the resamples");
-        figure.notes.push(Note::with_kind(NoteKind::Uncertain, text));
+        let share = derived.presence;
+        let share = Number::new(share, format!("{:.0} %", share * 100.0));
+        let note = Note::formed("uncertain: found in {} of the resamples", [share]);
+        figure.notes.push(note.of_kind(NoteKind::Uncertain));
     }
     if metric.unit.is_time() {
         let clocks: Vec<f64> = run

@@ -1,8 +1,12 @@
-//! A figure: a metric's value of one case with everything that must be shown beside it.
+//! A figure: a metric's value of one case with everything that must be shown beside it. Serialised
+//! it is a figure of the flat result (docs/FORMAT.md).
+
+mod members;
 
 use super::bound::BoundCheck;
 use super::distribution::Density;
 use super::verdict::{OVERLAPS, Verdict};
+use members::{as_metric, derived, estimate, prior};
 use record::event::{Ending, Prediction, PredictionKind, Range};
 use record::key::{CaseId, Key, Value};
 use record::metric::Metric;
@@ -14,53 +18,78 @@ use std::collections::BTreeMap;
 
 /// One case's metric, or a case or experiment that has no figure and why. All quantities are in
 /// the metric's unit unless they say otherwise.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FlatFigure"))]
 pub struct Figure {
     /// Experiment id.
     pub experiment: String,
-    /// Case; empty for an absent experiment and for an experiment's only case.
+    /// Symbolic parameters; empty for an absent experiment and for an experiment's only case.
     pub case: CaseId,
-    /// What the case's symbols resolved to.
+    /// What they resolved to.
     pub at: BTreeMap<String, Value>,
-    /// The metric; `None` where a whole case or experiment is absent.
-    pub metric: Option<Metric>,
-    /// How it ended. A figure that passes a bound is failed, although it has a value.
+    /// Its name in the summary, if it is a key figure.
+    #[serde(rename = "key", skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// How it ended. A value beyond its bound is `failed`, with the value still given.
     pub outcome: Ending,
-    /// Why it was skipped or failed; for measured ones, why no further rounds were made.
+    /// Why it was skipped or failed; why no further rounds were made.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What would help a skipped one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub needed: Option<String>,
+    /// The metric; `None` where a whole case or experiment is absent.
+    #[serde(flatten, serialize_with = "as_metric")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<members::OfMetric>"))]
+    pub metric: Option<Metric>,
     /// Prediction from the hardware description.
+    #[serde(flatten, serialize_with = "prior")]
+    #[cfg_attr(feature = "schema", schemars(with = "members::Prior"))]
     pub prior: Option<Judged>,
     /// Prediction from earlier figures of the run.
+    #[serde(flatten, serialize_with = "derived")]
+    #[cfg_attr(feature = "schema", schemars(with = "members::Derived"))]
     pub derived: Option<Judged>,
     /// The bound of either prediction, evaluated per round.
+    #[serde(skip)]
     pub bound: Option<BoundCheck>,
-    /// The condition that the estimate is of; `None` where no probe was read beside it.
-    pub condition: Option<Condition>,
-    /// The same figure from all samples, where this one is of a core alone.
-    pub as_found: Option<Box<Figure>>,
-    /// The alone samples that the estimate rests on, where it is of a core alone.
-    pub alone: Option<Basis>,
-    /// Share of the classified samples in which others used the core.
-    pub shared: Option<f64>,
     /// The estimate.
     pub value: Option<f64>,
     /// Its interval.
     pub ci: Option<(f64, f64)>,
-    /// Real confidence of the interval, 0..1.
+    /// Actual confidence of the interval, 0..1.
     pub confidence: Option<f64>,
-    /// What the interval speaks of.
+    /// The scope of the interval: `rounds`, `within-run` or `resamples`.
     pub interval: Interval,
-    /// The value in core cycles, for times.
+    /// `value` over the best guess of the prediction before the run, else of that from earlier
+    /// figures; null where either is not positive.
+    pub ratio: Option<f64>,
+    /// The samples behind `value`, if they were probed: `alone`, with an exclusive core, or
+    /// `as_found`, all samples.
+    pub condition: Option<Condition>,
+    /// The same from all samples, if `value` is for an exclusive core.
+    #[serde(serialize_with = "estimate")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<members::Estimate>"))]
+    pub as_found: Option<Box<Figure>>,
+    /// Share of the classified samples in which others used the core.
+    pub shared: Option<f64>,
+    /// The samples that `value` uses, where `condition` is `alone`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alone: Option<Basis>,
+    /// The value in core cycles; null for figures that are not times or have no known core clock.
     pub cycles: Option<f64>,
     /// Why a time has no value in cycles.
+    #[serde(skip)]
     pub no_cycles: Option<String>,
-    /// The distribution behind the estimate; `None` for derived figures.
+    /// The distribution; null for derived figures.
     pub stats: Option<Stats>,
     /// Round by round; empty for derived figures.
+    #[serde(skip)]
     pub rounds: Vec<RoundPoint>,
     /// Caveats.
+    #[serde(serialize_with = "members::texts")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub notes: Notes,
 }
 
@@ -88,15 +117,22 @@ pub enum Interval {
     Resamples,
 }
 
-/// A prediction and what became of it.
-#[derive(Clone, Debug, PartialEq)]
+/// A prediction and what became of it; without `low`, `likely` and `high` if it has no range.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FlatPrediction"))]
 pub struct Judged {
     /// The prediction.
+    #[serde(flatten, serialize_with = "members::prediction")]
+    #[cfg_attr(feature = "schema", schemars(with = "members::Predicted"))]
     pub prediction: Prediction,
     /// What was to be expected beside the neighbour that used the core meanwhile: the verdict is by
-    /// this range, the score by the predicted one.
+    /// this range, the score by the predicted one. Null for a figure of a core alone.
     pub beside: Option<Range>,
+    /// The bound as evaluated: median over the rounds.
+    pub bound: Option<f64>,
     /// `None` without a range or without a value.
+    #[serde(skip)]
     pub verdict: Option<Verdict>,
 }
 
@@ -232,6 +268,7 @@ impl Figure {
             experiment: experiment.to_owned(),
             case: CaseId::new(),
             at: BTreeMap::new(),
+            title: None,
             metric: None,
             outcome,
             reason: Some(reason),
@@ -247,6 +284,7 @@ impl Figure {
             ci: None,
             confidence: None,
             interval: Interval::Rounds,
+            ratio: None,
             cycles: None,
             no_cycles: None,
             stats: None,
@@ -321,7 +359,7 @@ impl Figure {
     }
 
     /// The value over the best guess; `None` where either is not positive.
-    pub fn ratio(&self) -> Option<f64> {
+    pub fn over_estimate(&self) -> Option<f64> {
         let (value, likely) = (self.value?, self.shown_range()?.likely);
         (value > 0.0 && likely > 0.0).then(|| value / likely)
     }

@@ -1,4 +1,4 @@
-//! The figures of a run's summary: those that the cards call key figures, line by line.
+//! The figures of a run's summary: those that the cards call key figures.
 
 use super::figure::Figure;
 use super::gather::distinct;
@@ -30,82 +30,81 @@ pub fn group_of(figure: &Figure) -> usize {
     GROUPS.iter().position(has).unwrap_or(GROUPS.len())
 }
 
-/// A line of the summary.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Line<'run> {
-    /// Title of its group.
+/// A figure of the summary, with its group's title and its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KeyFigure<'run> {
     pub group: &'static str,
-    /// Title: `load latency,`; with the far end before it, where there is one: `loopback: ping`.
-    pub title: String,
-    /// Its figures, each with what parts it from the others (empty where it is alone); one at
-    /// least.
-    pub figures: Vec<(&'run str, &'run Figure)>,
+    pub title: &'run str,
+    pub figure: &'run Figure,
 }
 
-impl Line<'_> {
-    /// The title of one of its figures: `load latency, L1`.
-    pub fn title_of(&self, name: &str) -> String {
-        format!("{} {name}", self.title).trim_end().to_owned()
-    }
+/// The key figures of a run that have a value, those of a group together.
+pub fn keys<'run>(run: &Run, figures: &'run [Figure]) -> Vec<KeyFigure<'run>> {
+    let places = places(run, figures).into_iter();
+    let key = |(group, _, at): (_, _, usize)| {
+        let figure = &figures[at];
+        Some(KeyFigure { group, title: figure.title.as_deref()?, figure })
+    };
+    places.filter_map(key).collect()
+}
 
-    /// Title and names: `load latency, L1 / DRAM`.
-    pub fn heading(&self) -> String {
-        let names: Vec<&str> = self.figures.iter().map(|(name, _)| *name).collect();
-        self.title_of(&names.join(" / "))
+/// Gives the key figures their names.
+pub(super) fn name(run: &Run, figures: &mut [Figure]) {
+    for (_, title, at) in places(run, figures) {
+        figures[at].title = Some(title);
     }
 }
 
-/// The lines of a run, those of a group together; without figures that have no value.
-pub fn lines<'run>(run: &'run Run, figures: &'run [Figure]) -> Vec<Line<'run>> {
+/// Group, title and place of each key figure: `load, L1`, with the far end before it where there is
+/// one: `loopback: ping`.
+fn places(run: &Run, figures: &[Figure]) -> Vec<(&'static str, String, usize)> {
     let mut all = Vec::new();
+    let planned = || run.plan.iter().flat_map(|plan| &plan.experiments);
     for (group, names) in GROUPS {
         for name in *names {
-            let planned = run.plan.iter().flat_map(|plan| &plan.experiments);
-            for planned in planned.filter(|planned| is_in(&planned.id, name)) {
-                of_experiment(group, planned, figures, &mut all);
+            for planned in planned().filter(|planned| is_in(&planned.id, name)) {
+                all.extend(of_experiment(planned, figures).map(|(title, at)| (*group, title, at)));
             }
         }
     }
     all
 }
 
-/// Adds the lines of an experiment: once for each of its far ends.
+/// The key figures of an experiment: once for each of its far ends.
 fn of_experiment<'run>(
-    group: &'static str,
     planned: &'run PlannedExperiment,
     figures: &'run [Figure],
-    to: &mut Vec<Line<'run>>,
-) {
-    let own = |figure: &&Figure| figure.experiment == planned.id && figure.value.is_some();
-    let own: Vec<&Figure> = figures.iter().filter(own).collect();
-    for end in distinct(own.iter().map(|figure| figure.case.get(FAR))) {
-        for keys in planned.keys.chunk_by(|a, b| a.line == b.line) {
-            let shown = keys.iter().filter_map(|key| {
-                let is_it = |figure: &&Figure| {
-                    figure.metric_name() == key.metric
-                        && figure.case.get(FAR) == end
-                        && key.is_of(&figure.case)
-                };
-                Some((key.name.as_ref(), best(own.iter().copied().filter(is_it))?))
-            });
-            let figures: Vec<_> = shown.collect();
-            let Some(first) = keys.first().filter(|_| !figures.is_empty()) else {
-                continue;
+) -> impl Iterator<Item = (String, usize)> + 'run {
+    let own = (0..figures.len()).filter(|at| {
+        let figure = &figures[*at];
+        figure.experiment == planned.id && figure.value.is_some()
+    });
+    let own: Vec<usize> = own.collect();
+    let ends = distinct(own.iter().map(|at| figures[*at].case.get(FAR)));
+    ends.into_iter().flat_map(move |end| {
+        let own = own.clone();
+        planned.keys.iter().filter_map(move |key| {
+            let is_it = |figure: &Figure| {
+                figure.metric_name() == key.metric
+                    && figure.case.get(FAR) == end
+                    && key.is_of(&figure.case)
             };
+            let at = best(figures, own.iter().copied().filter(|at| is_it(&figures[*at])))?;
             let title = match end {
-                Some(end) => format!("{end}: {}", first.line),
-                None => first.line.to_string(),
+                Some(end) => format!("{end}: {}", key.title()),
+                None => key.title(),
             };
-            to.push(Line { group, title, figures });
-        }
-    }
+            Some((title, at))
+        })
+    })
 }
 
 /// The best of some figures of one metric; the first where none is better.
-fn best<'run>(figures: impl Iterator<Item = &'run Figure>) -> Option<&'run Figure> {
-    figures.reduce(|best, other| {
-        let (value, least) = (other.value.unwrap_or(f64::NAN), best.value.unwrap_or(f64::NAN));
-        let is_better = match other.metric.as_ref().map(|metric| metric.better) {
+fn best(figures: &[Figure], places: impl Iterator<Item = usize>) -> Option<usize> {
+    let value = |at: usize| figures[at].value.unwrap_or(f64::NAN);
+    places.reduce(|best, other| {
+        let (value, least) = (value(other), value(best));
+        let is_better = match figures[other].metric.as_ref().map(|metric| metric.better) {
             Some(Better::Lower) => value < least,
             Some(Better::Higher) => value > least,
             Some(Better::None) | None => false,
@@ -116,34 +115,35 @@ fn best<'run>(figures: impl Iterator<Item = &'run Figure>) -> Option<&'run Figur
 
 #[cfg(test)]
 mod tests {
-    use super::lines;
+    use super::keys;
     use crate::{figures, sample};
     use record::key::CaseId;
 
     #[test]
-    fn key_figures_stand_in_the_order_of_the_reports_those_of_a_line_together() {
+    fn key_figures_stand_in_the_order_of_the_reports() {
         let run = sample::run();
         let all = figures(&run);
-        let lines = lines(&run, &all);
-        let headings: Vec<(&str, String)> =
-            lines.iter().map(|line| (line.group, line.heading())).collect();
+        let found: Vec<(&str, &str)> =
+            keys(&run, &all).iter().map(|key| (key.group, key.title)).collect();
         let expected = [
             ("CPU", "counter"),
-            ("MEM", "load latency, L1 / DRAM"),
-            ("OS", "system call, null / read"),
+            ("MEM", "load latency, L1"),
+            ("MEM", "load latency, DRAM"),
+            ("OS", "system call, null"),
+            ("OS", "system call, read"),
         ];
-        assert_eq!(headings, expected.map(|(group, text)| (group, text.to_owned())));
+        assert_eq!(found, expected);
     }
 
     #[test]
-    fn of_several_cases_the_best_is_shown_and_each_far_end_has_its_lines() {
+    fn of_several_cases_the_best_is_shown_and_each_far_end_has_its_own() {
         let mut run = sample::run();
         let mut all = figures(&run);
         let experiments = &mut run.plan.as_mut().expect("was planned").experiments;
         let syscall = experiments.iter_mut().find(|planned| planned.id == "os.syscall");
-        let keys = &mut syscall.expect("is planned").keys;
-        keys.truncate(1);
-        keys[0].case = "".into();
+        let planned = &mut syscall.expect("is planned").keys;
+        planned.truncate(1);
+        planned[0].case = "".into();
         all.retain(|figure| figure.experiment == "os.syscall" && figure.value.is_some());
         all.truncate(1);
         for (far, value) in [("here", 5.0), ("here", 3.0), ("here", 4.0), ("there", 9.0)] {
@@ -153,10 +153,11 @@ mod tests {
             all.push(one);
         }
         all.remove(0);
-        let lines = lines(&run, &all);
+        super::name(&run, &mut all);
         let found: Vec<(&str, Option<f64>)> =
-            lines.iter().map(|line| (line.title.as_str(), line.figures[0].1.value)).collect();
-        let expected = [("here: system call,", Some(3.0)), ("there: system call,", Some(9.0))];
+            keys(&run, &all).iter().map(|key| (key.title, key.figure.value)).collect();
+        let expected =
+            [("here: system call, null", Some(3.0)), ("there: system call, null", Some(9.0))];
         assert_eq!(found, expected);
     }
 }

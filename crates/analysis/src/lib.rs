@@ -29,6 +29,7 @@ pub mod moved;
 pub mod names;
 pub mod neighbour;
 mod notes;
+pub mod paired;
 pub mod quality;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod sample;
@@ -56,6 +57,7 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         figures.extend(of_experiment(run, &index, experiment));
     }
     checks::apply(&mut figures);
+    keys::name(run, &mut figures);
     figures
 }
 

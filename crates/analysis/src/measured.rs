@@ -15,6 +15,7 @@ use record::event::{
 };
 use record::key::{CaseId, Key, Value};
 use record::metric::{Kind, Metric, Over};
+use record::note::{Note, Number};
 use record::order::Gather;
 use record::run::Run;
 use stats::alone::Alone;
@@ -150,9 +151,9 @@ fn of_metric(
     };
     let mut extra = notes::notes(run, &figure, &found.samples, is_event);
     if found.without_value > 0 {
-        extra.push(format!(
+        extra.push(Note::formed(
             "{} rounds without a value (not finite, or most events never ended) do not count",
-            found.without_value
+            [Number::count(found.without_value)],
         ));
     }
     figure.notes.extend(extra);
@@ -363,10 +364,8 @@ fn set_estimate(
         Repeat::Rounds => {
             match estimate.interval {
                 None if figure.condition != Some(Condition::Alone) => {
-                    figure.notes.push(format!(
-                        "no interval: {} rounds, {LEAST_VALUES} are needed",
-                        estimate.used
-                    ));
+                    let form = format!("no interval: {{}} rounds, {LEAST_VALUES} are needed");
+                    figure.notes.push(Note::formed(form, [Number::count(estimate.used)]));
                 }
                 Some(ends) if ends.confidence < CONFIDENCE => {
                     let confidence = 100.0 * ends.confidence;
@@ -392,13 +391,11 @@ fn set_estimate(
 
 /// Value and interval of a figure that runs once, from its blocks. Samples that are blocks of
 /// time already (`batch(0)`) and too few to show their memory are taken as they are.
-fn of_blocks(
-    pooled: &Distribution,
-    rounds: &Rounds,
-) -> (Option<f64>, Option<Ends>, Option<String>) {
+fn of_blocks(pooled: &Distribution, rounds: &Rounds) -> (Option<f64>, Option<Ends>, Option<Note>) {
     let samples = pooled.in_order();
     if let Some(found) = within_run(samples, median) {
-        let note = format!("interval from {} blocks of one repetition", found.blocks);
+        let form = "interval from {} blocks of one repetition";
+        let note = Note::formed(form, [Number::count(found.blocks)]);
         return (Some(found.value), Some(found.interval), Some(note));
     }
     let are_blocks = rounds
@@ -409,15 +406,13 @@ fn of_blocks(
         // Neighbours are joined: fewer, longer blocks depend less on each other.
         let joined: Vec<f64> =
             samples.chunks(samples.len().div_ceil(MOST_BLOCKS)).filter_map(median).collect();
-        let note = format!(
-            "interval from {} blocks of time, assumed independent (too few to test for \
-             correlation)",
-            joined.len()
-        );
+        let form = "interval from {} blocks of time, assumed independent (too few to test for \
+                    correlation)";
+        let note = Note::formed(form, [Number::count(joined.len())]);
         return (median(&joined), median_order(&joined), Some(note));
     }
     let note = "no interval: too few samples, or too much drift, for six independent blocks";
-    (None, None, Some(note.to_owned()))
+    (None, None, Some(note.into()))
 }
 
 /// Attaches predictions, verdicts and the bound; a figure beyond its bound is failed.
@@ -455,13 +450,15 @@ pub fn settle_predictions(
             }
             _ => None,
         };
-        Judged { prediction, beside, verdict }
+        let bound = prediction.bound.as_ref().and(bound.as_ref()).and_then(|check| check.value);
+        Judged { prediction, beside, bound, verdict }
     };
     figure.prior = prior.map(judged);
     figure.derived = derived.map(judged);
+    figure.ratio = figure.over_estimate();
     if let Some(check) = bound.as_ref().filter(|check| check.is_impossible()) {
         figure.outcome = Ending::Failed;
-        figure.reason = Some(notes::beyond(check, metric.unit));
+        figure.reason = Some(notes::beyond(check, metric.unit).text);
     }
     figure.bound = bound;
 }

@@ -4,7 +4,7 @@ use super::bound::BoundCheck;
 use super::figure::{Figure, Stats};
 use super::index::RoundSamples;
 use record::event::{MEMORY_PROBE, Raw, Samples, Side};
-use record::note::{Note, NoteKind, Notes};
+use record::note::{Note, NoteKind, Notes, Number};
 use record::quantity::{digits, render};
 use record::run::Run;
 use record::unit::Unit;
@@ -31,12 +31,12 @@ pub fn notes(run: &Run, figure: &Figure, rounds: &[(RoundSamples, f64)], is_even
         notes.extend(at_resolution(run, stats, metric.unit));
     }
     notes.extend(censored(stats, metric.unit));
-    notes.extend(modes(stats, metric.unit).map(|text| Note::with_kind(NoteKind::TwoModes, text)));
+    notes.extend(modes(stats, metric.unit));
     notes.extend(voided(rounds));
     notes.extend(segments(figure));
     notes.extend(beside_memory(figure, rounds));
     if let Some(check) = figure.bound.as_ref().filter(|check| check.warns()) {
-        notes.push(Note::with_kind(NoteKind::Suspicious, beyond(check, metric.unit)));
+        notes.push(beyond(check, metric.unit).of_kind(NoteKind::Suspicious));
     }
     notes.extend(figure.no_cycles.iter().map(|why| format!("no cycles: {why}")));
     notes
@@ -54,38 +54,44 @@ pub fn notes_of_rounds(rounds: &[(RoundSamples, f64)]) -> Notes {
     notes
 }
 
+fn quantity(value: f64, unit: Unit) -> Number {
+    Number::new(value, render(value, unit))
+}
+
+/// To so many places, with its sign of percent.
+fn percent(share: f64) -> Number {
+    Number::new(share, format!("{:.0} %", share * 100.0))
+}
+
 fn disturbed(stats: &Stats, unit: Unit) -> Option<Note> {
+    let counts = [Number::count(stats.disturbed), Number::count(stats.rounds)];
     if stats.disturbed == 0 {
         return None;
     }
     if !stats.used_disturbed {
         // The median of all stands among the statistics.
-        let text =
-            format!("{} of {} rounds were disturbed and left out", stats.disturbed, stats.rounds);
-        return Some(text.into());
+        return Some(Note::formed("{} of {} rounds were disturbed and left out", counts));
     }
-    let quiet = match stats.median_undisturbed {
-        Some(median) => format!("the undisturbed rounds alone give {}", render(median, unit)),
-        None => "none was undisturbed".to_owned(),
+    let note = match stats.median_undisturbed {
+        Some(median) => Note::formed(
+            "disturbed: {} of {} rounds, too many to leave out; the undisturbed rounds alone give {}",
+            [counts.as_slice(), &[quantity(median, unit)]].concat(),
+        ),
+        None => Note::formed(
+            "disturbed: {} of {} rounds, too many to leave out; none was undisturbed",
+            counts,
+        ),
     };
-    let text = format!(
-        "disturbed: {} of {} rounds, too many to leave out; {quiet}",
-        stats.disturbed, stats.rounds
-    );
-    Some(Note::with_kind(NoteKind::Disturbed, text))
+    Some(note.of_kind(NoteKind::Disturbed))
 }
 
-fn censored(stats: &Stats, unit: Unit) -> Option<String> {
-    let upto = render(stats.max, unit);
-    (stats.censored > 0).then(|| {
-        format!(
-            "{} of {} events never ended (lost, timed out or never started) and count as longer \
-             than all others: {} is at least {upto}; mean and deviation use the events that ended",
-            stats.censored,
-            stats.samples,
-            stats.at_least.join(", ")
-        )
-    })
+fn censored(stats: &Stats, unit: Unit) -> Option<Note> {
+    let form = "{} of {} events never ended (lost, timed out or never started) and count as longer \
+                than all others: {} is at least {}; mean and deviation use the events that ended";
+    let count = |count: u64| Number::new(count as f64, count.to_string());
+    let among = Number { value: None, text: stats.at_least.join(", ") };
+    let numbers = [count(stats.censored), count(stats.samples), among, quantity(stats.max, unit)];
+    (stats.censored > 0).then(|| Note::formed(form, numbers))
 }
 
 fn at_resolution(run: &Run, stats: &Stats, unit: Unit) -> Option<String> {
@@ -107,39 +113,31 @@ fn at_resolution(run: &Run, stats: &Stats, unit: Unit) -> Option<String> {
     })
 }
 
-fn modes(stats: &Stats, unit: Unit) -> Option<String> {
+fn modes(stats: &Stats, unit: Unit) -> Option<Note> {
     let [low, high] = stats.modes.as_slice() else {
         return None;
     };
-    Some(format!(
-        "two modes: {:.0} % of the samples around {}, {:.0} % around {}",
-        low.share * 100.0,
-        render(low.centre, unit),
-        high.share * 100.0,
-        render(high.centre, unit)
-    ))
+    let numbers = [low, high].map(|mode| [percent(mode.share), quantity(mode.centre, unit)]);
+    let form = "two modes: {} of the samples around {}, {} around {}";
+    Some(Note::formed(form, numbers.concat()).of_kind(NoteKind::TwoModes))
 }
 
-fn voided(rounds: &[(RoundSamples, f64)]) -> Option<String> {
-    let (mut voids, mut kept) = (0_u64, 0_u64);
+fn voided(rounds: &[(RoundSamples, f64)]) -> Option<Note> {
+    let (mut voids, mut kept) = (0_usize, 0_usize);
     for samples in rounds.iter().flat_map(|(round, _)| &round.samples) {
         if let Raw::Quartets { n, voids: void, .. } = &samples.raw {
-            voids += u64::from(*void);
-            kept += n.len() as u64;
+            voids += usize::try_from(*void).unwrap_or(0);
+            kept += n.len();
         }
     }
     let share = voids as f64 / (voids + kept).max(1) as f64;
-    (share > VOIDED).then(|| {
-        format!(
-            "{voids} of {} quartets ({:.0} %) are left out: they failed their own check",
-            voids + kept,
-            share * 100.0
-        )
-    })
+    let numbers = [Number::count(voids), Number::count(voids + kept), percent(share)];
+    let form = "{} of {} quartets ({}) are left out: they failed their own check";
+    (share > VOIDED).then(|| Note::formed(form, numbers))
 }
 
 /// How far the printed values of the rounds follow what loads from main memory beside them took.
-fn beside_memory(figure: &Figure, rounds: &[(RoundSamples, f64)]) -> Option<String> {
+fn beside_memory(figure: &Figure, rounds: &[(RoundSamples, f64)]) -> Option<Note> {
     let pair = |(round, _): &(RoundSamples, f64)| {
         let probed = |samples: &&Samples| samples.quantities.get(MEMORY_PROBE).copied();
         let probe_ns = round.samples.iter().find_map(probed)?;
@@ -151,40 +149,43 @@ fn beside_memory(figure: &Figure, rounds: &[(RoundSamples, f64)]) -> Option<Stri
     let follows = correlation(&pairs).filter(|_| pairs.len() >= LEAST_PAIRS)?;
     let least = pairs.iter().map(|pair| pair.1).reduce(f64::min)?;
     let most = pairs.iter().map(|pair| pair.1).reduce(f64::max)?;
-    Some(format!(
+    Some(Note::formed(
         "loads from main memory took {} to {} in the same rounds; the figure correlates with them \
-         ({follows:.2} over {} rounds)",
-        render(least, Unit::Ns),
-        render(most, Unit::Ns),
-        pairs.len()
+         ({} over {} rounds)",
+        [
+            quantity(least, Unit::Ns),
+            quantity(most, Unit::Ns),
+            Number::new(follows, format!("{follows:.2}")),
+            Number::count(pairs.len()),
+        ],
     ))
 }
 
-fn segments(figure: &Figure) -> Option<String> {
+fn segments(figure: &Figure) -> Option<Note> {
     let mut segments: Vec<u32> = figure.rounds.iter().map(|round| round.segment).collect();
     segments.dedup();
-    (segments.len() > 1).then(|| {
-        format!("measured in {} segments: the run was resumed between its rounds", segments.len())
-    })
+    let form = "measured in {} segments: the run was resumed between its rounds";
+    (segments.len() > 1).then(|| Note::formed(form, [Number::count(segments.len())]))
 }
 
 /// What passing a bound means, with the rule.
-pub fn beyond(check: &BoundCheck, unit: Unit) -> String {
+pub fn beyond(check: &BoundCheck, unit: Unit) -> Note {
     let side = match check.rule.side {
         Side::AtMost => "above the physical limit",
         Side::AtLeast => "below the physical limit",
     };
-    let limit = check.value.map_or_else(String::new, |value| format!(" ({})", render(value, unit)));
+    let limit = check.value.map_or("", |_| " ({})");
     let word = match (check.is_impossible(), check.rule.warns_only) {
         (true, _) => "impossible",
         (false, true) => "suspicious (the bound rests on a guess or a nominal rate)",
         (false, false) => "suspicious",
     };
-    format!(
-        "{word}: {} of {} undisturbed rounds are {side}{limit}: {}, uncertain by {} %",
-        check.beyond,
-        check.evaluated,
+    let form = format!(
+        "{word}: {{}} of {{}} undisturbed rounds are {side}{limit}: {}, uncertain by {} %",
         check.rule.rule,
         digits(check.rule.uncertainty * 100.0)
-    )
+    );
+    let limit = check.value.map(|value| quantity(value, unit));
+    let counts = [check.beyond, check.evaluated].map(Number::count).into_iter();
+    Note::formed(form, counts.chain(limit).collect::<Vec<Number>>())
 }

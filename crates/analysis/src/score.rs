@@ -235,6 +235,7 @@ mod tests {
                     String::new(),
                 ),
                 beside: None,
+                bound: None,
                 verdict: Some(verdict),
             });
             figure

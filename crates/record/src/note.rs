@@ -32,18 +32,56 @@ pub enum NoteKind {
 }
 
 /// A sentence about a figure. Written as plain text where its kind is plain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Note {
     /// What kind of thing it says.
     pub kind: NoteKind,
     /// The sentence.
     pub text: String,
+    /// The sentence with `{}` for each of its numbers, and these. A note of a record has none.
+    pub form: Option<(String, Vec<Number>)>,
+}
+
+/// A number in a sentence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Number {
+    /// Its value, by which several are ordered; `None` of one that is known as text alone.
+    pub value: Option<f64>,
+    /// How it is written, with its unit.
+    pub text: String,
+}
+
+impl Number {
+    /// A value as it is written.
+    pub fn new(value: f64, text: impl Into<String>) -> Number {
+        Number { value: Some(value), text: text.into() }
+    }
+
+    /// How many there are.
+    pub fn count(count: usize) -> Number {
+        Number::new(count as f64, count.to_string())
+    }
 }
 
 impl Note {
     /// A note of this kind.
     pub fn with_kind(kind: NoteKind, text: impl Into<String>) -> Note {
-        Note { kind, text: text.into() }
+        Note { kind, text: text.into(), form: None }
+    }
+
+    /// A plain note: a sentence with numbers in the places of its `{}`.
+    pub fn formed(form: impl Into<String>, numbers: impl Into<Vec<Number>>) -> Note {
+        let (form, numbers) = (form.into(), numbers.into());
+        let mut texts = numbers.iter().map(|number| number.text.as_str());
+        let parts = form.split("{}");
+        let text = parts.flat_map(|part| [part, texts.next().unwrap_or_default()]).collect();
+        Note { kind: NoteKind::Plain, text, form: Some((form, numbers)) }
+    }
+
+    /// The same note as one of another kind.
+    #[must_use]
+    pub fn of_kind(self, kind: NoteKind) -> Note {
+        Note { kind, ..self }
     }
 
     /// Bytes that should have come from a device or a server came from a cache.
@@ -108,13 +146,13 @@ impl<'de> Deserialize<'de> for Note {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Note, D::Error> {
         Ok(match Form::<String>::deserialize(from)? {
             Form::Plain(text) => text.into(),
-            Form::OfKind { kind, text } => Note { kind, text },
+            Form::OfKind { kind, text } => Note::with_kind(kind, text),
         })
     }
 }
 
 /// Notes in the order in which they were made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Notes(Vec<Note>);
 

@@ -109,46 +109,9 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// A text as what stands around its numbers, and the numbers as written: `-4`, `91.2`, `6.4e10`,
-/// `2.16e-4`. Digits within a word (`avx512`, `L2`) are no number.
-pub fn parted(text: &str) -> (Vec<String>, Vec<String>) {
-    let (mut texts, mut numbers) = (vec![String::new()], Vec::new());
-    let letters: Vec<char> = text.chars().collect();
-    let is_digit = |at: usize| letters.get(at).is_some_and(char::is_ascii_digit);
-    let is_sign = |at: usize| letters.get(at) == Some(&'-');
-    let mut at = 0;
-    while let Some(&letter) = letters.get(at) {
-        let before = at.checked_sub(1).map(|before| letters[before]);
-        let is_in_word = before.is_some_and(|before| before.is_alphanumeric() || before == '_');
-        let first = at + usize::from(is_sign(at));
-        if !is_digit(first) || is_in_word {
-            if let Some(last) = texts.last_mut() {
-                last.push(letter);
-            }
-            at += 1;
-            continue;
-        }
-        let start = at;
-        at = first;
-        while is_digit(at) || (letters.get(at) == Some(&'.') && is_digit(at + 1)) {
-            at += 1;
-        }
-        let exponent = at + 1 + usize::from(is_sign(at + 1));
-        if letters.get(at) == Some(&'e') && is_digit(exponent) {
-            at = exponent;
-            while is_digit(at) {
-                at += 1;
-            }
-        }
-        numbers.push(letters[start..at].iter().collect());
-        texts.push(String::new());
-    }
-    (texts, numbers)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{decimal_sizes, parse_integer, parted, render};
+    use super::{decimal_sizes, parse_integer, render};
     use crate::unit::Unit;
 
     #[test]
@@ -189,14 +152,5 @@ mod tests {
         ] {
             assert_eq!(render(value, unit), text);
         }
-    }
-    #[test]
-    fn numbers_are_parted_from_words() {
-        let (texts, numbers) = parted("avx512 at L2: 2.20 to 5 cycles, 6.4e10 flop/s; end.");
-        assert_eq!(numbers, ["2.20", "5", "6.4e10"]);
-        assert_eq!(texts, ["avx512 at L2: ", " to ", " cycles, ", " flop/s; end."]);
-        let (texts, numbers) = parted("2.16e-4 to 7e-3, [-1.2, 0.3] 10-20, 3e-x");
-        assert_eq!(numbers, ["2.16e-4", "7e-3", "-1.2", "0.3", "10", "20", "3"]);
-        assert_eq!(texts, ["", " to ", ", [", ", ", "] ", "-", ", ", "e-x"]);
     }
 }

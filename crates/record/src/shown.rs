@@ -22,62 +22,28 @@ pub struct Shown {
     /// `[90.1, 92.0]`, in the value's scale; `[12.0 ns, 3.99 ms]` where the ends are far apart;
     /// empty without an interval.
     pub interval: String,
-    /// `± 1.1`: the greater distance to an end, in the value's scale, or with its unit where the
-    /// ends are far apart; empty without an interval.
-    pub plus_minus: String,
-}
-
-/// The parts of a value with its interval.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parts {
-    /// `91.2`.
-    pub number: String,
-    /// `ns`; empty for ratios and counts.
-    pub unit: &'static str,
-    /// `90.1` and `92.0`; with their own units where they are far apart.
-    pub ends: Option<(String, String)>,
-    /// `1.1`: the greater distance to an end; with its unit where the ends are far apart.
-    pub distance: Option<String>,
 }
 
 /// A value with its interval; digits end where the interval's half width has two (one from 3 up),
 /// but not before the value and both ends have two.
 pub fn shown(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Shown {
-    let Parts { number, unit, ends, distance } = parts(MOST_DIGITS, value, ends, unit);
-    Shown {
-        value: format!("{number} {unit}").trim_end().to_owned(),
-        interval: ends.map_or_else(String::new, |(low, high)| format!("[{low}, {high}]")),
-        plus_minus: distance.map_or_else(String::new, |distance| format!("± {distance}")),
-    }
-}
-
-/// Its parts, with at most so many digits.
-pub fn parts(most: i32, value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Parts {
     let (factor, name) = scale(value, unit);
     let Some((low, high)) = finite(value, ends) else {
-        let is_number = value.is_finite();
-        return Parts {
-            number: if is_number { digits(value / factor) } else { "-".to_owned() },
-            unit: if is_number { name } else { "" },
-            ..Parts::default()
+        let value = match value.is_finite() {
+            true => format!("{} {name}", digits(value / factor)).trim_end().to_owned(),
+            false => "-".to_owned(),
         };
+        return Shown { value, interval: String::new() };
     };
-    let distance = (high - value).max(value - low);
     let is_far = is_far(value, low, high);
-    let common = (!is_far).then_some((low, high));
-    let places = places(most, value, common, unit);
+    let places = places(value, (!is_far).then_some((low, high)), unit);
     let text = |value: f64| match is_far {
         true => render(value, unit),
         false => decimal(value / factor, places),
     };
-    Parts {
-        number: decimal(value / factor, places),
-        unit: name,
-        ends: Some((text(low), text(high))),
-        distance: Some(match is_far {
-            true => render(distance, unit),
-            false => format!("{:.places$}", distance / factor),
-        }),
+    Shown {
+        value: format!("{} {name}", decimal(value / factor, places)).trim_end().to_owned(),
+        interval: format!("[{}, {}]", text(low), text(high)),
     }
 }
 
@@ -89,7 +55,7 @@ pub fn significant(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
         return 0;
     }
     let before = magnitude(scaled) + 1;
-    let places = i32::try_from(places(MOST_DIGITS, value, ends, unit)).unwrap_or(0);
+    let places = i32::try_from(places(value, ends, unit)).unwrap_or(0);
     usize::try_from(before + places).unwrap_or(0)
 }
 
@@ -124,13 +90,13 @@ fn decimal(number: f64, places: usize) -> String {
 
 /// Decimal places of a value and its ends, in the value's scale: the half width shows one or two
 /// digits; the value and the ends at least two, unless zero lies between the ends, where no digit
-/// of the value is certain. Without ends, those for two digits of the value. Never more digits than
-/// `most`.
-fn places(most: i32, value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
+/// of the value is certain. Without ends, those for two digits of the value. Never more than
+/// [`MOST_DIGITS`].
+fn places(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
     let (factor, _) = scale(value, unit);
     let value = value / factor;
     let two = |number: f64| if number == 0.0 { 0 } else { 1 - magnitude(number) };
-    let most = if value == 0.0 { most } else { most - 1 - magnitude(value) };
+    let most = MOST_DIGITS - if value == 0.0 { 0 } else { 1 + magnitude(value) };
     let wanted = match ends.map(|(low, high)| (low / factor, high / factor)) {
         None => two(value),
         Some((low, high)) => {
@@ -190,35 +156,25 @@ mod tests {
 
     #[test]
     fn digits_match_the_interval() {
-        for (value, ends, unit, text, interval, distance) in [
-            (91.234, (90.12, 92.04), Unit::Ns, "91.2 ns", "[90.1, 92.0]", "± 1.1"),
-            (91.234, (87.12, 92.04), Unit::Ns, "91 ns", "[87, 92]", "± 4"),
-            (1235.0, (1230.0, 1240.0), Unit::Ns, "1.235 µs", "[1.230, 1.240]", "± 0.005"),
-            (
-                2.445e9,
-                (2.444_999e9, 2.445_001e9),
-                Unit::Hz,
-                "2.445000 GHz",
-                "[2.444999, 2.445001]",
-                "± 0.000001",
-            ),
-            (-0.4, (-1.2, 0.3), Unit::Ns, "-0.4 ns", "[-1.2, 0.3]", "± 0.8"),
-            (0.25, (0.25, 0.25), Unit::Ratio, "0.2500", "[0.2500, 0.2500]", "± 0.0000"),
-            (0.0, (0.0, 0.0), Unit::Count, "0", "[0, 0]", "± 0"),
-            (1.0, (1.0, 1.0), Unit::Ratio, "1.000", "[1.000, 1.000]", "± 0.000"),
+        for (value, ends, unit, text, interval) in [
+            (91.234, (90.12, 92.04), Unit::Ns, "91.2 ns", "[90.1, 92.0]"),
+            (91.234, (87.12, 92.04), Unit::Ns, "91 ns", "[87, 92]"),
+            (1235.0, (1230.0, 1240.0), Unit::Ns, "1.235 µs", "[1.230, 1.240]"),
+            (2.445e9, (2.444_999e9, 2.445_001e9), Unit::Hz, "2.445000 GHz", "[2.444999, 2.445001]"),
+            (-0.4, (-1.2, 0.3), Unit::Ns, "-0.4 ns", "[-1.2, 0.3]"),
+            (0.25, (0.25, 0.25), Unit::Ratio, "0.2500", "[0.2500, 0.2500]"),
+            (0.0, (0.0, 0.0), Unit::Count, "0", "[0, 0]"),
+            (1.0, (1.0, 1.0), Unit::Ratio, "1.000", "[1.000, 1.000]"),
             // Two digits of the value and of each end, wherever the half width ends.
-            (3.8e6, (0.125e6, 3.99e6), Unit::Ns, "3.80 ms", "[0.12, 3.99]", "± 3.67"),
-            (6.1e9, (5.2e9, 9.6e9), Unit::BPerS, "6.1 GB/s", "[5.2, 9.6]", "± 3.5"),
-            (0.0003, (0.0, 0.012), Unit::Ratio, "0.00030", "[0, 0.01200]", "± 0.01170"),
-            (3.8e6, (12_500.0, 8.4e6), Unit::Ns, "3.8 ms", "[12.5 µs, 8.40 ms]", "± 4.60 ms"),
+            (3.8e6, (0.125e6, 3.99e6), Unit::Ns, "3.80 ms", "[0.12, 3.99]"),
+            (6.1e9, (5.2e9, 9.6e9), Unit::BPerS, "6.1 GB/s", "[5.2, 9.6]"),
+            (0.0003, (0.0, 0.012), Unit::Ratio, "0.00030", "[0, 0.01200]"),
+            (3.8e6, (12_500.0, 8.4e6), Unit::Ns, "3.8 ms", "[12.5 µs, 8.40 ms]"),
             // No sign of what is nothing.
-            (-0.03, (-1.2, 0.3), Unit::Ns, "0.0 ns", "[-1.2, 0.3]", "± 1.2"),
+            (-0.03, (-1.2, 0.3), Unit::Ns, "0.0 ns", "[-1.2, 0.3]"),
         ] {
             let found = shown(value, Some(ends), unit);
-            assert_eq!(
-                (found.value.as_str(), found.interval.as_str(), found.plus_minus.as_str()),
-                (text, interval, distance)
-            );
+            assert_eq!((found.value.as_str(), found.interval.as_str()), (text, interval));
         }
         assert_eq!(shown(91.234, None, Unit::Ns).value, "91.2 ns");
         assert_eq!(shown(f64::NAN, None, Unit::Ns).value, "-");

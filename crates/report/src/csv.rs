@@ -2,46 +2,12 @@
 
 mod crosscheck;
 
-use super::json::{self, FlatFigure};
+use crate::columns::COLUMNS;
+use analysis::figure::Figure;
+use analysis::figures;
 use record::plain::lines;
 use record::run::Run;
 use serde_json::{Value, json};
-
-/// Columns ([`columns`]) of a figure of the flat result.
-const COLUMNS: &str = "experiment case at metric unit better kind outcome reason needed \
-    value ci_low=ci/0 ci_high=ci/1 confidence interval condition shared \
-    as_found=as_found/value as_found_low=as_found/ci/0 as_found_high=as_found/ci/1 \
-    as_found_confidence=as_found/confidence as_found_used=as_found/used \
-    alone_rounds=alone/rounds alone_samples=alone/samples alone_stretches=alone/stretches cycles \
-    predicted_low=prediction/low predicted_likely=prediction/likely \
-    predicted_high=prediction/high beside_low=prediction/beside/low \
-    beside_likely=prediction/beside/likely beside_high=prediction/beside/high predicted_because=prediction/because \
-    hardware_low=prediction/shares/hardware/low \
-    hardware_likely=prediction/shares/hardware/likely \
-    hardware_high=prediction/shares/hardware/high \
-    software_low=prediction/shares/software/low \
-    software_likely=prediction/shares/software/likely \
-    software_high=prediction/shares/software/high verdict \
-    derived_low=derived_prediction/low derived_likely=derived_prediction/likely \
-    derived_high=derived_prediction/high derived_beside_low=derived_prediction/beside/low \
-    derived_beside_likely=derived_prediction/beside/likely \
-    derived_beside_high=derived_prediction/beside/high derived_because=derived_prediction/because \
-    derived_hardware_low=derived_prediction/shares/hardware/low \
-    derived_hardware_likely=derived_prediction/shares/hardware/likely \
-    derived_hardware_high=derived_prediction/shares/hardware/high \
-    derived_software_low=derived_prediction/shares/software/low \
-    derived_software_likely=derived_prediction/shares/software/likely \
-    derived_software_high=derived_prediction/shares/software/high derived_verdict \
-    bound=prediction/ bound_side=prediction/bound_rule/side \
-    bound_rule=prediction/bound_rule/rule bound_warns_only=prediction/bound_rule/warns_only \
-    derived_bound=derived_prediction/bound derived_bound_side=derived_prediction/bound_rule/side \
-    derived_bound_rule=derived_prediction/bound_rule/rule \
-    derived_bound_warns_only=derived_prediction/bound_rule/warns_only \
-    of=stats/ rounds=stats/ disturbed=stats/ used=stats/ samples=stats/ censored=stats/ \
-    at_least=stats/ mean=stats/ stddev=stats/ min=stats/ p50=stats/ p90=stats/ p99=stats/ \
-    max=stats/ outliers=stats/ mean_without_outliers=stats/ modes=stats/ best_round=stats/ \
-    median_all=stats/ median_undisturbed=stats/ key notes unsourced=prediction/ \
-    derived_unsourced=derived_prediction/unsourced plumb run";
 
 /// Columns by their words, each with its place as a JSON pointer: a name, and behind `=` where it
 /// stands if not under its name; a place that ends in `/` is followed by the name.
@@ -55,7 +21,7 @@ pub fn columns(words: &'static str) -> Vec<(&'static str, String)> {
 }
 
 /// The fields of some columns; empty where the value has none.
-pub(super) fn fields(columns: &[(&str, String)], of: &Value) -> Vec<String> {
+pub(super) fn fields<Name>(columns: &[(Name, String)], of: &Value) -> Vec<String> {
     columns.iter().map(|(_, place)| of.pointer(place).map_or_else(String::new, text)).collect()
 }
 
@@ -68,17 +34,17 @@ pub fn render(run: &Run) -> String {
     if run.header.is_crosscheck() {
         return crosscheck::render(run);
     }
-    let columns = columns(COLUMNS);
-    let rows = json::flat(run).figures.into_iter().map(|figure| row(&columns, &figure, run));
-    table(columns.iter().map(|(name, _)| *name), rows)
+    let columns = of_figures();
+    let rows = figures(run).into_iter().map(|figure| row(&columns, &figure, run));
+    table(columns.iter().map(|(name, _)| name.as_str()), rows)
 }
 
 /// The same with a column for each of these parameters in place of `case`, empty where a case has
 /// none, so that the columns are the same for all runs. `other` holds parameters that are not among
 /// them; one that is called as another column has `case_` before it.
 pub fn tidy(run: &Run, params: &[&str]) -> String {
-    let columns = columns(COLUMNS);
-    let mut names: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let columns = of_figures();
+    let mut names: Vec<String> = columns.iter().map(|(name, _)| name.clone()).collect();
     let at = names.iter().position(|name| name == "case").unwrap_or(0);
     names.remove(at);
     let heading = |param: &&str| match names.iter().any(|name| name == param) {
@@ -87,7 +53,7 @@ pub fn tidy(run: &Run, params: &[&str]) -> String {
     };
     let headings: Vec<String> = params.iter().map(heading).chain(["other".to_owned()]).collect();
     names.splice(at..at, headings);
-    let rows = json::flat(run).figures.into_iter().map(|figure| {
+    let rows = figures(run).into_iter().map(|figure| {
         let case = &figure.case;
         let of = |param: &&str| case.get(param).map_or_else(String::new, ToString::to_string);
         let others = case.0.iter().filter(|(name, _)| !params.contains(&name.as_str()));
@@ -97,6 +63,12 @@ pub fn tidy(run: &Run, params: &[&str]) -> String {
         texts
     });
     table(names.iter().map(String::as_str), rows)
+}
+
+/// The columns of figures, each with its place.
+fn of_figures() -> Vec<(String, String)> {
+    let columns = COLUMNS.iter().filter(|column| column.is_in_csv);
+    columns.flat_map(|column| column.fields()).map(|(name, place, _)| (name, place)).collect()
 }
 
 /// The text of rows below their header line. No cell is a formula to a spreadsheet, and none steers a
@@ -125,10 +97,10 @@ fn cell(text: &str) -> String {
     if is_formula { format!("'{text}") } else { text.to_owned() }
 }
 
-fn row(columns: &[(&str, String)], figure: &FlatFigure, run: &Run) -> Vec<String> {
+fn row(columns: &[(String, String)], figure: &Figure, run: &Run) -> Vec<String> {
     let mut value = json!(figure);
     // In the card's order, which a JSON value does not keep.
-    value["case"] = figure.case.to_string().into();
+    value["params"] = figure.case.to_string().into();
     value["plumb"] = run.header.plumb.clone().into();
     value["run"] = run.header.run.clone().into();
     fields(columns, &value)
@@ -151,9 +123,9 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{COLUMNS, columns, render};
+    use super::{of_figures, render};
     use crate::json;
-    use analysis::sample;
+    use analysis::{figures, sample};
     use std::collections::{BTreeMap, BTreeSet};
 
     /// Pointers of all leaves that columns are made of; a case, what it resolved to and lists are
@@ -178,10 +150,10 @@ mod tests {
     #[test]
     fn every_field_of_a_flat_figure_is_a_column() {
         let mut found = BTreeSet::new();
-        for figure in json::flat(&sample::run()).figures {
+        for figure in figures(&sample::run()) {
             leaves(&serde_json::to_value(figure).unwrap(), "", &mut found);
         }
-        let have: BTreeSet<String> = columns(COLUMNS).into_iter().map(|(_, place)| place).collect();
+        let have: BTreeSet<String> = of_figures().into_iter().map(|(_, place)| place).collect();
         // A bound's formula and conditions are in the flat result alone; of objects, null stands for
         // all.
         found.retain(|at| {
@@ -190,7 +162,7 @@ mod tests {
                 .any(|part| at.contains(&format!("prediction/{part}")))
                 && !at.ends_with("prediction/shares")
                 && !at.ends_with("prediction/beside")
-                && !["/ci", "/stats", "/prediction", "/derived_prediction", "/as_found"]
+                && !["/case", "/ci", "/stats", "/prediction", "/derived_prediction", "/as_found"]
                     .contains(&at.as_str())
         });
         let missing: Vec<_> = found.difference(&have).collect();

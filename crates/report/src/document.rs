@@ -86,9 +86,6 @@ pub struct Column {
     pub heading: String,
     /// Whether cells are quantities, set flush right.
     pub is_number: bool,
-    /// Whether the same stands in the summary of all figures: the page, which has it beside each
-    /// figure's distribution, leaves it out.
-    pub is_in_summary: bool,
     /// Which columns a narrow terminal hides first: the one of the greatest number. One of 0 is
     /// never hidden.
     pub hidden_from: u8,
@@ -110,6 +107,8 @@ pub struct Cell {
     pub text: String,
     /// How it is meant.
     pub tone: Tone,
+    /// The number that it shows, in its base unit, of one that a reader sorts by.
+    pub number: Option<f64>,
 }
 
 /// How a text is meant; colours follow from it.
@@ -399,12 +398,7 @@ impl Point {
 impl Column {
     /// A column of text.
     pub fn text(heading: &str) -> Self {
-        Column {
-            heading: heading.to_owned(),
-            is_number: false,
-            is_in_summary: false,
-            hidden_from: 0,
-        }
+        Column { heading: heading.to_owned(), is_number: false, hidden_from: 0 }
     }
 
     /// Columns by their headings; one that begins with `#` is of quantities.
@@ -432,7 +426,7 @@ impl Row {
 impl Cell {
     /// A plain cell.
     pub fn plain(text: impl Into<String>) -> Self {
-        Cell { text: text.into(), tone: Tone::Plain }
+        Cell::toned(text, Tone::Plain)
     }
 
     /// What has no value.
@@ -447,6 +441,6 @@ impl Cell {
 
     /// A cell with a tone.
     pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
-        Cell { text: text.into(), tone }
+        Cell { text: text.into(), tone, number: None }
     }
 }

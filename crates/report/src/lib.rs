@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+mod columns;
 pub mod compare_csv;
 pub mod compare_json;
 pub mod csv;

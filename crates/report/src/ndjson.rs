@@ -1,128 +1,20 @@
 //! Figures as JSON Lines for databases: one object a line, every member on every line, the same for
 //! runs and for sweeps of a fleet (docs/TEAM.md). Values are in base units.
 
-use analysis::figure::{Figure, Judged};
+#[cfg(test)]
+use crate::columns::Kind;
+use crate::columns::{COLUMNS, Column};
+use analysis::figure::Figure;
 use analysis::figures;
-use record::event::{Ending, Range};
-use record::key::CaseId;
-use record::metric::{Better, Kind};
+use record::order::Gather;
 use record::plain::steers;
 use record::run::Run;
-use record::unit::Unit;
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Version of these lines.
 const FORMAT: u32 = 1;
-
-/// A figure of a run or of a sweep's node, or a case without one and why.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(title = "plumb: a figure as a line of JSON"))]
-pub struct Line {
-    /// Version of this shape.
-    pub format: u32,
-    /// Where the figure is from.
-    #[serde(flatten)]
-    pub origin: Origin,
-    /// Experiment, for example memory.latency.
-    pub experiment: String,
-    /// Parameters of the case, as name=value joined by commas.
-    pub params: String,
-    /// The same as an object.
-    pub case: CaseId,
-    /// Name of the metric; null where a whole case or experiment is absent.
-    pub metric: Option<String>,
-    /// Unit of all quantities of the figure.
-    pub unit: Option<Unit>,
-    /// Direction of improvement.
-    pub better: Option<Better>,
-    /// Class of the metric.
-    pub kind: Option<Kind>,
-    /// How the figure ended: use the values of measured ones.
-    pub outcome: Ending,
-    /// Why it was skipped or failed.
-    pub reason: Option<String>,
-    /// The estimate: the median of round values.
-    pub value: Option<f64>,
-    /// Lower end of its interval.
-    pub ci_low: Option<f64>,
-    /// Upper end of its interval.
-    pub ci_high: Option<f64>,
-    /// The value in core cycles.
-    pub cycles: Option<f64>,
-    /// Predicted before it was measured: lower end.
-    pub predicted_low: Option<f64>,
-    /// The same: best guess.
-    pub predicted_likely: Option<f64>,
-    /// The same: upper end.
-    pub predicted_high: Option<f64>,
-    /// What was to be expected beside a neighbour that used the core: lower end; null if none did.
-    pub beside_low: Option<f64>,
-    /// The same: best guess.
-    pub beside_likely: Option<f64>,
-    /// The same: upper end.
-    pub beside_high: Option<f64>,
-    /// The value against this prediction, or against what was to be expected beside a neighbour.
-    pub verdict: Option<String>,
-    /// Rounds that the value uses.
-    pub rounds: Option<u64>,
-    /// Samples in them.
-    pub samples: Option<u64>,
-    /// Mean of the samples.
-    pub mean: Option<f64>,
-    /// Standard deviation of the samples.
-    pub stddev: Option<f64>,
-    /// Smallest sample.
-    pub min: Option<f64>,
-    /// Median of the samples.
-    pub p50: Option<f64>,
-    /// 99th percentile of the samples.
-    pub p99: Option<f64>,
-    /// Largest sample.
-    pub max: Option<f64>,
-    /// Caveats.
-    pub notes: Vec<String>,
-}
-
-impl Line {
-    /// A case that ended in some way, without a figure yet.
-    pub fn new(origin: Origin, experiment: &str, case: CaseId, outcome: Ending) -> Self {
-        Line {
-            format: FORMAT,
-            origin,
-            experiment: experiment.to_owned(),
-            params: case.to_string(),
-            case,
-            outcome,
-            metric: None,
-            unit: None,
-            better: None,
-            kind: None,
-            reason: None,
-            value: None,
-            ci_low: None,
-            ci_high: None,
-            cycles: None,
-            predicted_low: None,
-            predicted_likely: None,
-            predicted_high: None,
-            beside_low: None,
-            beside_likely: None,
-            beside_high: None,
-            verdict: None,
-            rounds: None,
-            samples: None,
-            mean: None,
-            stddev: None,
-            min: None,
-            p50: None,
-            p99: None,
-            max: None,
-            notes: Vec::new(),
-        }
-    }
-}
 
 /// The run or sweep, and the machine in it.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -185,13 +77,32 @@ pub enum Source {
 /// The figures of a run, one a line.
 pub fn render(run: &Run) -> String {
     let origin = origin(run);
-    figures(run).into_iter().map(|figure| text(&line(&origin, figure))).collect()
+    let line = |figure: Figure| {
+        let mut value = json!(figure);
+        value["params"] = figure.case.to_string().into();
+        text(&origin, &value)
+    };
+    figures(run).into_iter().map(line).collect()
 }
 
-/// A line with its end. A space stands for each character that steers what shows it: PostgreSQL's
-/// `jsonb` cannot hold all of them.
-pub fn text(line: &Line) -> String {
-    let json = serde_json::to_string(line).expect("its keys are strings");
+/// A line: where a figure is from, and its columns.
+#[derive(Serialize)]
+struct Line<'figure> {
+    format: u32,
+    #[serde(flatten)]
+    origin: &'figure Origin,
+    #[serde(flatten)]
+    columns: BTreeMap<String, Value>,
+}
+
+/// A line with its end, of a figure as it is serialised, with `params`: its case as text. A space
+/// stands for each character that steers what shows it: PostgreSQL's `jsonb` cannot hold all of them.
+pub fn text(origin: &Origin, figure: &Value) -> String {
+    let fields = columns().flat_map(|column| column.fields());
+    let value = |place: &str| figure.pointer(place).cloned().unwrap_or_default();
+    let columns = fields.map(|(name, place, _)| (name, value(&place))).gather();
+    let line = Line { format: FORMAT, origin, columns };
+    let json = serde_json::to_string(&line).expect("its keys are strings");
     let mut text = String::with_capacity(json.len() + 1);
     let mut letters = json.chars();
     while let Some(letter) = letters.next() {
@@ -210,13 +121,40 @@ pub fn text(line: &Line) -> String {
     text
 }
 
-/// The JSON Schema of a line, which a test makes from its type (UPDATE_GOLDENS=1).
+fn columns() -> impl Iterator<Item = &'static Column> {
+    COLUMNS.iter().filter(|column| column.about.is_some())
+}
+
+/// The JSON Schema of a line, which a test makes from the columns (UPDATE_GOLDENS=1).
 pub const SCHEMA: &str = include_str!("line.schema.json");
 
-/// The same from the type itself.
+/// The same from the columns and the origin's type.
 #[cfg(test)]
-pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(Line).to_value()
+pub fn schema() -> Value {
+    let mut schema = schemars::schema_for!(Origin).to_value();
+    schema["title"] = "plumb: a figure as a line of JSON".into();
+    schema["description"] =
+        "A figure of a run or of a sweep's node, or a case without one and why.".into();
+    let own = ("format".to_owned(), json!("integer"), "Version of this shape.".to_owned());
+    let of_column = |column: &'static Column| {
+        let kind = match column.kind {
+            Kind::Text => json!(["string", "null"]),
+            Kind::Number | Kind::Ends | Kind::Range => json!(["number", "null"]),
+            Kind::Count => json!(["integer", "null"]),
+            Kind::Flag => json!(["boolean", "null"]),
+            Kind::Texts => json!("array"),
+            Kind::Case => json!("object"),
+        };
+        let about = column.about.unwrap_or_default();
+        let fields = column.fields().into_iter();
+        fields.map(move |(name, _, end)| (name, kind.clone(), format!("{about}{end}.")))
+    };
+    for (name, kind, about) in std::iter::once(own).chain(columns().flat_map(of_column)) {
+        schema["properties"][&name] = json!({ "type": kind, "description": about });
+        let required = schema["required"].as_array_mut().expect("the origin has members");
+        required.push(name.into());
+    }
+    schema
 }
 
 /// Length of the time that begins a run's name.
@@ -225,7 +163,7 @@ const TIME: usize = "2026-11-22T15-36-07".len();
 fn origin(run: &Run) -> Origin {
     let header = &run.header;
     let host = |pointer: &str| {
-        let value = header.host.pointer(pointer).and_then(serde_json::Value::as_str);
+        let value = header.host.pointer(pointer).and_then(Value::as_str);
         value.map(str::to_owned)
     };
     // As the record has it, so that an earlier plumb's run keeps its id.
@@ -247,49 +185,11 @@ fn origin(run: &Run) -> Origin {
     }
 }
 
-fn line(origin: &Origin, figure: Figure) -> Line {
-    let range: Option<Range> = figure.prior.as_ref().and_then(|judged| judged.prediction.range);
-    let verdict = |judged: &Judged| judged.verdict.map(|verdict| verdict.text().to_owned());
-    let beside = figure.prior.as_ref().and_then(|judged| judged.beside);
-    let (metric, stats) = (figure.metric, figure.stats);
-    let (ci_low, ci_high) = figure.ci.unzip();
-    Line {
-        unit: metric.as_ref().map(|metric| metric.unit),
-        better: metric.as_ref().map(|metric| metric.better),
-        kind: metric.as_ref().map(|metric| metric.kind),
-        metric: metric.map(|metric| metric.name.into_owned()),
-        reason: figure.reason,
-        value: figure.value,
-        ci_low,
-        ci_high,
-        cycles: figure.cycles,
-        predicted_low: range.map(|range| range.low),
-        predicted_likely: range.map(|range| range.likely),
-        predicted_high: range.map(|range| range.high),
-        beside_low: beside.map(|range| range.low),
-        beside_likely: beside.map(|range| range.likely),
-        beside_high: beside.map(|range| range.high),
-        verdict: figure.prior.as_ref().and_then(verdict),
-        rounds: stats.as_ref().map(|stats| stats.used as u64),
-        samples: stats.as_ref().map(|stats| stats.samples),
-        mean: stats.as_ref().map(|stats| stats.mean),
-        stddev: stats.as_ref().and_then(|stats| stats.stddev),
-        min: stats.as_ref().map(|stats| stats.min),
-        p50: stats.as_ref().map(|stats| stats.p50),
-        p99: stats.as_ref().map(|stats| stats.p99),
-        max: stats.as_ref().map(|stats| stats.max),
-        notes: figure.notes.texts(),
-        ..Line::new(origin.clone(), &figure.experiment, figure.case, figure.outcome)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Line, Origin, render, schema, text};
+    use super::{Origin, render, schema, text};
     use analysis::sample;
-    use record::event::Ending;
-    use record::key::CaseId;
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     #[test]
     fn each_line_has_every_member_and_meets_the_schema() {
@@ -321,9 +221,9 @@ mod tests {
     fn texts_are_one_line_that_any_database_reads() {
         let node = "a\"\\\n\u{0}\u{202e}\\u0041b".to_owned();
         let origin = Origin { node, ..Origin::default() };
-        let line = Line::new(origin, "", CaseId::new(), Ending::Skipped);
-        let read: Value = serde_json::from_str(&text(&line)).unwrap();
+        let line = text(&origin, &json!({}));
+        let read: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(read["node"], "a\"\\   \\u0041b");
-        assert_eq!(text(&line).lines().count(), 1);
+        assert_eq!(line.lines().count(), 1);
     }
 }

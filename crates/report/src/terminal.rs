@@ -10,6 +10,7 @@ use analysis::findings::Severity;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, Width, presets,
 };
+use record::order::InOrder;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +20,6 @@ pub struct Look {
     /// Whether to colour: a terminal whose user did not set NO_COLOR.
     pub colours: bool,
 }
-
-/// The section shown first: what a reader must not miss. A page leads there from its head.
-const FIRST: &str = "findings";
 
 /// Narrowest layout; a narrower terminal wraps lines itself.
 const LEAST_WIDTH: usize = 60;
@@ -56,10 +54,7 @@ pub fn render(document: &Document, look: Look) -> String {
     let look = Look { width: look.width.max(LEAST_WIDTH), ..look };
     let mut lines = vec![bold(&document.title, look)];
     lines.extend(wrapped(&document.summary, look.width, ""));
-    let is_first = |section: &&Section| section.id == FIRST;
-    let (first, rest): (Vec<&Section>, Vec<&Section>) =
-        document.sections.iter().partition(is_first);
-    for section in first.into_iter().chain(rest) {
+    for section in &document.sections {
         lines.extend(of_section(section, look));
     }
     let mut text = String::new();
@@ -94,12 +89,13 @@ fn of_block(block: &Block, look: Look) -> Vec<String> {
         Block::Notes(notes) => {
             notes.iter().flat_map(|(severity, text)| note(*severity, text, look)).collect()
         }
+        // Along one axis they are the same again.
+        Block::Keys(all) => {
+            let tables = all.iter().filter(|keys| !keys.is_ladder);
+            tables.flat_map(|keys| of_table(&keys.table, look, INDENT)).collect()
+        }
         // The page draws them, and folds what is long.
-        Block::Keys(_)
-        | Block::Plot(_)
-        | Block::Grid(_)
-        | Block::Manual(_)
-        | Block::Folded { .. } => Vec::new(),
+        Block::Plot(_) | Block::Grid(_) | Block::Manual(_) | Block::Folded { .. } => Vec::new(),
     }
 }
 
@@ -171,19 +167,20 @@ fn needs(table: &Table, at: usize, indent: u16) -> usize {
     text + usize::from(left + right)
 }
 
-/// The places of the columns that a terminal has room for.
+/// The places of the columns that a terminal has room for: those hidden last first, and always those
+/// that are never hidden.
 fn fitting(table: &Table, width: usize, indent: u16) -> Vec<usize> {
-    let needs: Vec<usize> = (0..table.columns.len()).map(|at| needs(table, at, indent)).collect();
-    let mut shown: Vec<usize> = (0..table.columns.len()).collect();
-    while shown.iter().map(|at| needs[*at]).sum::<usize>() > width {
-        let hidden_from = |place: &usize| table.columns[shown[*place]].hidden_from;
-        let last = (0..shown.len()).filter(|place| hidden_from(place) > 0).max_by_key(hidden_from);
-        let Some(last) = last else {
-            break;
-        };
-        shown.remove(last);
-    }
-    shown
+    let mut places: Vec<usize> = (0..table.columns.len()).collect();
+    places.order_by_key(|at| table.columns[*at].hidden_from);
+    let mut left = width;
+    places.retain(|at| {
+        let needed = needs(table, *at, indent);
+        let is_shown = table.columns[*at].hidden_from == 0 || needed <= left;
+        left = left.saturating_sub(if is_shown { needed } else { 0 });
+        is_shown
+    });
+    places.sort_unstable();
+    places
 }
 
 /// The columns that there is room for, as a grid.

@@ -122,21 +122,26 @@ pub fn plain(value: f64, unit: Unit) -> String {
     shown(value, None, unit).value
 }
 
-/// The samples' mean and standard deviation.
+/// The samples' mean.
 pub fn mean(figure: &Figure) -> Option<String> {
-    let stats = figure.stats.as_ref()?;
-    let Some(sd) = stats.stddev else {
-        return Some(plain(stats.mean, figure.unit()));
-    };
-    let ends = Some((stats.mean - sd, stats.mean + sd));
-    let shown = shown(stats.mean, ends, figure.unit());
-    Some(format!("{} {}", shown.value, shown.plus_minus).trim_end().to_owned())
+    Some(plain(figure.stats.as_ref()?.mean, figure.unit()))
+}
+
+/// Their standard deviation.
+pub fn deviation(figure: &Figure) -> Option<String> {
+    Some(plain(figure.stats.as_ref()?.stddev?, figure.unit()))
 }
 
 /// Rounds on which a figure rests, and all its samples: `8 / 1203`.
 pub fn trials(figure: &Figure) -> Option<String> {
     let stats = figure.stats.as_ref()?;
     Some(format!("{} / {}", stats.used, stats.samples))
+}
+
+/// Disturbed rounds of all, where the value uses them: `4 / 6`.
+pub fn disturbed(figure: &Figure) -> Option<String> {
+    let stats = figure.stats.as_ref().filter(|stats| stats.used_disturbed)?;
+    Some(format!("{} / {}", stats.disturbed, stats.rounds))
 }
 
 /// What a figure of a core alone rests on: rounds, samples and stretches: `8 / 310 / 24`.

@@ -53,13 +53,16 @@ impl ProbedRound {
     }
 }
 
-/// What a value of the core alone rests on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Samples of a core alone, on which a value rests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FlatBasis"))]
 pub struct Basis {
-    /// Rounds with alone samples.
+    /// Rounds that have some.
     pub rounds: usize,
+    /// Number of the samples in them.
     pub samples: usize,
-    /// Stretches of consecutive alone samples.
+    /// Stretches: consecutive ones of one visit.
     pub stretches: usize,
 }
 

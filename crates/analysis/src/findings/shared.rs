@@ -110,6 +110,7 @@ mod tests {
         let prior = Judged {
             prediction: Prediction::new(Some(range), ""),
             beside: None,
+            bound: None,
             verdict: Some(verdict),
         };
         let value = Some(100.0 * factor);

@@ -5,6 +5,7 @@ use crate::figure::Figure;
 use crate::index::RoundSamples;
 use record::event::Samples;
 use record::metric::{Metric, Over};
+use record::note::{Note, Number};
 use record::run::Run;
 use stats::alone::{Alone, Basis, ProbedRound, alone, pooled};
 use stats::quantile::median;
@@ -22,10 +23,10 @@ pub(super) fn beside_found(mut alone: Figure, as_found: Figure, basis: Basis) ->
             None => "; no interval: five rounds are needed",
             Some(_) => "",
         };
-        alone.notes.push(format!(
-            "the core was alone for {} samples of {} rounds, in {} stretches{lack}",
-            basis.samples, basis.rounds, basis.stretches
-        ));
+        let form =
+            format!("the core was alone for {{}} samples of {{}} rounds, in {{}} stretches{lack}");
+        let counts = [basis.samples, basis.rounds, basis.stretches].map(Number::count);
+        alone.notes.push(Note::formed(form, counts));
     }
     alone.alone = Some(basis);
     alone.as_found = Some(Box::new(as_found));

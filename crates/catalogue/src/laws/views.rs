@@ -87,6 +87,7 @@ fn figure(id: &str, case: &Case, metric: &Metric, at: usize) -> Figure {
             String::new(),
         ),
         beside: None,
+        bound: None,
         verdict: None,
     });
     figure

@@ -9,7 +9,8 @@ use record::event::Ending;
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
-use report::ndjson::{Line, Origin, Source, text};
+use report::ndjson::{Origin, Source, text};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The label of a node that names its rack, and the one that names its instance type.
@@ -41,7 +42,7 @@ pub fn render(view: &View) -> String {
         let about = (pair.unit, pair.better, Kind::Io);
         line(origin, &pair.key, about, &pair.estimate, pair.predicted)
     });
-    figures.chain(pairs).map(|line| text(&line)).collect()
+    figures.chain(pairs).collect()
 }
 
 fn label(view: &View, rank: u32, name: &str) -> Option<String> {
@@ -74,20 +75,21 @@ fn line(
     (unit, better, kind): (Unit, Better, Kind),
     estimate: &Estimate,
     predicted: Option<(f64, f64)>,
-) -> Line {
-    let (ci_low, ci_high) = estimate.ci.unzip();
-    let (predicted_low, predicted_high) = predicted.unzip();
-    Line {
-        metric: Some(key.metric.clone()),
-        unit: Some(unit),
-        better: Some(better),
-        kind: Some(kind),
-        value: Some(estimate.value),
-        ci_low,
-        ci_high,
-        predicted_low,
-        predicted_high,
-        rounds: Some(estimate.rounds.into()),
-        ..Line::new(origin, &key.experiment, key.case.clone(), Ending::Measured)
-    }
+) -> String {
+    let figure = json!({
+        "experiment": key.experiment,
+        "params": key.case.to_string(),
+        "case": key.case,
+        "metric": key.metric,
+        "unit": unit,
+        "better": better,
+        "kind": kind,
+        "outcome": Ending::Measured,
+        "value": estimate.value,
+        "ci": estimate.ci,
+        "prediction": predicted.map(|(low, high)| json!({ "low": low, "high": high })),
+        "stats": { "used": estimate.rounds },
+        "notes": [],
+    });
+    text(&origin, &figure)
 }

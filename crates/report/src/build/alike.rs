@@ -4,57 +4,62 @@ use analysis::figure::Figure;
 use analysis::gather::distinct;
 use analysis::names::{Names, words};
 use record::event::PlannedExperiment;
-use record::quantity::parted;
+use record::note::{Note, Number};
+use record::order::InOrder;
 
 /// Cases that are named one by one.
 const NAMED: usize = 3;
 
 /// A text that several figures share but for its numbers.
 pub(super) struct Alike<'run> {
-    /// The text between the numbers.
-    texts: Vec<String>,
+    /// The text with `{}` for each number.
+    form: String,
     /// Every number's spellings, each once.
-    numbers: Vec<Vec<String>>,
+    numbers: Vec<Vec<Number>>,
     figures: Vec<&'run Figure>,
 }
 
-/// Gathers texts of figures, in the order in which they first come.
-pub(super) fn gathered<'run>(
-    all: impl Iterator<Item = (&'run Figure, String)>,
-) -> Vec<Alike<'run>> {
+/// Gathers notes of figures, in the order in which they first come.
+pub(super) fn gathered<'run>(all: impl Iterator<Item = (&'run Figure, Note)>) -> Vec<Alike<'run>> {
     let mut gathered: Vec<Alike> = Vec::new();
-    for (figure, text) in all {
-        let (texts, numbers) = parted(text.trim_end_matches('.'));
-        match gathered.iter_mut().find(|alike| alike.texts == texts) {
-            Some(alike) => {
-                for (have, number) in alike.numbers.iter_mut().zip(numbers) {
-                    if !have.contains(&number) {
-                        have.push(number);
-                    }
-                }
-                alike.figures.push(figure);
+    for (figure, note) in all {
+        let (form, numbers) = note.form.unwrap_or_else(|| words_with_digits(&note.text));
+        let is_alike = |alike: &&mut Alike| alike.form == form;
+        let Some(alike) = gathered.iter_mut().find(is_alike) else {
+            let numbers = numbers.into_iter().map(|number| vec![number]).collect();
+            gathered.push(Alike { form, numbers, figures: vec![figure] });
+            continue;
+        };
+        for (have, number) in alike.numbers.iter_mut().zip(numbers) {
+            if !have.contains(&number) {
+                have.push(number);
             }
-            None => gathered.push(Alike {
-                texts,
-                numbers: numbers.into_iter().map(|number| vec![number]).collect(),
-                figures: vec![figure],
-            }),
         }
+        alike.figures.push(figure);
     }
     gathered
+}
+
+/// A recorded text as its form, in which words with a digit are numbers without a value.
+fn words_with_digits(text: &str) -> (String, Vec<Number>) {
+    let mut numbers = Vec::new();
+    let form = text.split(' ').map(|word| {
+        let core = word.trim_matches(|letter: char| ".,;:()[]".contains(letter));
+        if !core.contains(|letter: char| letter.is_ascii_digit()) {
+            return word.to_owned();
+        }
+        numbers.push(Number { value: None, text: core.to_owned() });
+        word.replacen(core, "{}", 1)
+    });
+    (form.collect::<Vec<String>>().join(" "), numbers)
 }
 
 impl Alike<'_> {
     /// The text, with least and greatest where a number differs.
     pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        for (at, part) in self.texts.iter().enumerate() {
-            text.push_str(part);
-            if let Some(numbers) = self.numbers.get(at) {
-                text.push_str(&span(numbers));
-            }
-        }
-        text
+        let numbers = self.numbers.iter().map(|all| Number { value: None, text: span(all) });
+        let text = Note::formed(self.form.as_str(), numbers.collect::<Vec<Number>>()).text;
+        text.trim_end_matches('.').to_owned()
     }
 
     /// The figures that it is for: by metric, and by case where it is not for all cases.
@@ -88,40 +93,48 @@ impl Alike<'_> {
     }
 }
 
-/// `2.2`, or `2.2 … 5.4` of several.
-fn span(numbers: &[String]) -> String {
-    let value = |text: &String| text.parse::<f64>().unwrap_or(0.0);
-    let least = numbers.iter().min_by(|a, b| value(a).total_cmp(&value(b)));
-    let most = numbers.iter().max_by(|a, b| value(a).total_cmp(&value(b)));
-    match (least, most) {
-        (Some(least), Some(most)) if least != most => format!("{least} … {most}"),
-        (Some(only), _) => only.clone(),
-        _ => String::new(),
+/// `2.2`, or `2.2 … 5.4` of several: the least and the greatest; without values the first and the
+/// last.
+fn span(numbers: &[Number]) -> String {
+    let mut ordered: Vec<&Number> = numbers.iter().collect();
+    if numbers.iter().all(|number| number.value.is_some()) {
+        let value = |number: &Number| number.value.unwrap_or_default();
+        ordered.order_by(|one, other| value(one).total_cmp(&value(other)));
+    }
+    match ordered.as_slice() {
+        [first, .., last] => format!("{} … {}", first.text, last.text),
+        [only] => only.text.clone(),
+        [] => String::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{gathered, span};
+    use super::gathered;
     use analysis::{figures, sample};
+    use record::note::{Note, Number};
 
-    #[test]
-    fn the_least_and_the_greatest_are_told() {
-        let of = |numbers: &[&str]| -> Vec<String> {
-            numbers.iter().map(|number| (*number).to_owned()).collect()
-        };
-        assert_eq!(span(&of(&["12", "2.2", "9"])), "2.2 … 12");
-        assert_eq!(span(&of(&["7"])), "7");
-        assert_eq!(span(&of(&["2", "-1.5", "3e-4"])), "-1.5 … 2");
+    fn text(notes: [Note; 3]) -> String {
+        let run = sample::run();
+        let all = figures(&run);
+        let alike = gathered(all.iter().zip(notes));
+        assert_eq!(alike.len(), 1);
+        alike[0].text()
     }
 
     #[test]
-    fn small_and_negative_numbers_are_numbers() {
-        let run = sample::run();
-        let all = figures(&run);
-        let texts = ["around 2.16e-4 and -3 ns", "around 4 and 7.91e-3 ns"];
-        let alike = gathered(all.iter().zip(texts.map(str::to_owned)));
-        assert_eq!(alike.len(), 1);
-        assert_eq!(alike[0].text(), "around 2.16e-4 … 4 and -3 … 7.91e-3 ns");
+    fn numbers_with_values_are_the_least_and_the_greatest() {
+        let notes = [12.0, 0.9, 3e3].map(|value| {
+            let number = Number::new(value, format!("{value} ns"));
+            Note::formed("the rounds alone give {} of {}", [number, Number::count(4)])
+        });
+        assert_eq!(text(notes), "the rounds alone give 0.9 ns … 3000 ns of 4");
+    }
+
+    #[test]
+    fn recorded_texts_are_alike_but_for_words_with_digits() {
+        let notes =
+            [2, 5, 8].map(|n| format!("L{n}: around {n}.16e-4 ns (of {n}), -3 at least.").into());
+        assert_eq!(text(notes), "L2 … L8: around 2.16e-4 … 8.16e-4 ns (of 2 … 8), -3 at least");
     }
 }

@@ -1,9 +1,9 @@
 //! One experiment's section: question, plots, tables, the worst misses, remarks.
 
-use super::columns::{self, Quantity};
 use super::overview::worst_misses;
 use super::remarks::{self, Described};
 use super::{matrix, plots, reasons, spans};
+use crate::columns::{self, Layout};
 use crate::document::{Audience, Block, Cell, Column, Row, Section, Table};
 use crate::values;
 use analysis::figure::Figure;
@@ -102,7 +102,7 @@ fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<Table> {
     let is_printed = planned.metrics.iter().all(|metric| metric.derived);
     let (of_derived, columns) = match is_printed {
         true => ("As printed in the report", columns::PRINTED),
-        false => ("Derived from several cases", columns::WHOLE),
+        false => ("Derived from several cases", columns::TABLE),
     };
     for (figures, what) in [(measured, "Measured"), (derived, of_derived)] {
         let alike = by_parameters(&figures).into_iter();
@@ -120,12 +120,7 @@ fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&'figures Fi
 }
 
 /// A table of figures with some of the columns that a figure has.
-fn table(
-    planned: &PlannedExperiment,
-    figures: &[&Figure],
-    what: &str,
-    quantities: &[Quantity],
-) -> Table {
+fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str, names: &str) -> Table {
     let (fixed, varying) = parameters(figures);
     let metrics = figures.iter().filter_map(|figure| figure.metric.as_ref());
     let several_metrics = distinct(metrics.map(|metric| &metric.name)).len() > 1;
@@ -141,8 +136,8 @@ fn table(
     if several_metrics {
         columns.push(Column::text("metric"));
     }
-    let shown = columns::shown(quantities, figures);
-    columns.extend(columns::heads(&shown));
+    let layout = Layout::new(names, figures);
+    columns.extend(layout.heads());
     let rows = figures.iter().map(|figure| {
         let mut cells: Vec<Cell> = varying
             .iter()
@@ -155,7 +150,7 @@ fn table(
             let name = values::metric(figure);
             cells.push(Cell::plain(name));
         }
-        cells.extend(shown.iter().map(|one| (one.cell)(figure)));
+        cells.extend(layout.cells(figure));
         Row { cells, is_spare: is_spare(planned, figures.len(), figure) }
     });
     let fixed: Vec<String> = fixed

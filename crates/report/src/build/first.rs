@@ -1,14 +1,15 @@
-//! What a page begins with: how far the run can be trusted, the key figures by group, and the
-//! latency ladder.
+//! What a report begins with: how far the run can be trusted, the lab summary, and the latency
+//! ladder.
 
-use super::summary;
-use crate::document::{Block, Cell, Keys, Place, Row, Section, Table, Tone};
+use super::{lab_table, summary};
+use crate::document::{Block, Cell, Keys, Place, Row, Section, Table};
 use crate::values;
 use analysis::figure::Figure;
+use analysis::findings::Severity;
 use analysis::gather::ends;
-use analysis::keys::{Line, lines};
+use analysis::keys::{KeyFigure, keys};
 use analysis::quality::quality;
-use record::event::{Ending, Range};
+use record::event::Ending;
 use record::order::InOrder;
 use record::run::Run;
 
@@ -17,35 +18,16 @@ const LEAST: f64 = 3.0;
 /// Room at both ends of an axis, as a share of its length.
 const MARGIN: f64 = 0.06;
 
-const HEADINGS: [&str; 6] =
-    ["figure", "#measured", "#interval", "#cycles", "#predicted", "verdict"];
-/// The column that only groups of the core have.
-const CYCLES: usize = 3;
-
 /// The section; without key figures it has the run's quality and score alone.
 pub fn section(run: &Run, figures: &[Figure]) -> Section {
-    let lines = lines(run, figures);
-    // Each figure has a row of its own.
-    let single: Vec<Line> = lines.iter().flat_map(apart).collect();
-    let mut blocks = vec![Block::KeyValues(as_a_whole(run, figures))];
-    let groups = single.chunk_by(|one, next| one.group == next.group);
-    let mut keys: Vec<Keys> = groups.map(|own| card(own[0].group, own)).collect();
-    keys.extend(ladder(&single));
+    let keys = keys(run, figures);
+    let mut blocks = vec![Block::KeyValues(as_a_whole(run, figures)).on_page()];
     if !keys.is_empty() {
-        blocks.push(Block::Keys(keys));
+        let tables = std::iter::once(lab_summary(&keys)).chain(ladder(&keys));
+        blocks.push(Block::Keys(tables.collect()).for_all());
     }
-    let blocks = blocks.into_iter().map(Block::on_page).collect();
+    blocks.extend(Block::notes(keys.iter().filter_map(why_not).collect()).map(Block::for_all));
     Section::new("overview", "Key figures", blocks)
-}
-
-/// A line for each figure of a line.
-fn apart<'run>(line: &Line<'run>) -> Vec<Line<'run>> {
-    let alone = |figure: &(&'run str, &'run Figure)| Line {
-        group: line.group,
-        title: line.title.clone(),
-        figures: vec![*figure],
-    };
-    line.figures.iter().map(alone).collect()
 }
 
 fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
@@ -61,60 +43,41 @@ fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
     pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
-fn range_of(line: &Line) -> Option<Range> {
-    let (_, figure) = line.figures.first()?;
-    figure.shown_range()
+/// Why nothing could be predicted of a key figure.
+fn why_not(key: &KeyFigure) -> Option<(Severity, String)> {
+    let judged = key.figure.shown_prediction().filter(|_| key.figure.shown_range().is_none())?;
+    let why = judged.prediction.why_not();
+    let text = || format!("{}: not predictable from here, because: {why}.", key.title);
+    (!why.is_empty()).then(|| (Severity::Note, text()))
 }
 
-fn row(line: &Line) -> Row {
-    let [heading, measured, interval, predicted, verdict] = summary::cells(line);
-    let predicted = match summary::why_not(line).filter(|_| predicted.text.is_empty()) {
-        Some(why) => Cell::toned(format!("not predictable from here, because: {why}"), Tone::Muted),
-        None => predicted,
-    };
-    let figure = line.figures.first().map(|(_, figure)| *figure);
-    let of_core = figure.filter(|figure| figure.core_cycles().is_some());
-    let cycles = Cell::optional(of_core.and_then(values::of_cycles));
-    Row::always_shown(vec![heading, measured, interval, cycles, predicted, verdict])
-}
-
-/// The key figures of a group, each along an axis of its own.
-fn card(group: &str, lines: &[Line]) -> Keys {
-    let places = lines.iter().map(|line| Axis::from_lines(std::slice::from_ref(line)).place(line));
-    let mut headings = HEADINGS.to_vec();
-    let mut rows: Vec<Row> = lines.iter().map(row).collect();
-    if rows.iter().all(|row| row.cells[CYCLES] == Cell::absent()) {
-        headings.remove(CYCLES);
-        rows.iter_mut().for_each(|row| drop(row.cells.remove(CYCLES)));
-    }
+/// The lab summary, each figure along an axis of its own.
+fn lab_summary(keys: &[KeyFigure]) -> Keys {
+    let places = keys.iter().map(|key| Axis::new(std::slice::from_ref(key)).place(key.figure));
     Keys {
-        title: group.to_owned(),
-        table: Table::new(format!("Key figures: {group}"), &headings, rows),
+        title: "Lab summary".to_owned(),
+        table: lab_table::of_keys(keys),
         places: places.collect(),
         is_ladder: false,
     }
 }
 
 /// The key figures that are times, from the shortest to the longest, along one axis.
-fn ladder(lines: &[Line]) -> Option<Keys> {
-    let value = |line: &Line| line.figures.first().and_then(|(_, figure)| figure.value);
-    let is_time = |line: &&Line| {
-        line.figures.iter().all(|(_, figure)| figure.unit().is_time())
-            && value(line).is_some_and(|value| value > 0.0)
-    };
-    let mut times: Vec<Line> = lines.iter().filter(is_time).cloned().collect();
-    times.order_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)));
-    let axis = Axis::from_lines(&times);
-    let rows = times.iter().map(|line| {
-        let mut row = row(line);
-        row.cells.truncate(2);
-        row
+fn ladder(keys: &[KeyFigure]) -> Option<Keys> {
+    let value = |key: &KeyFigure| key.figure.value.unwrap_or(0.0);
+    let is_time = |key: &&KeyFigure| key.figure.unit().is_time() && value(key) > 0.0;
+    let mut times: Vec<KeyFigure> = keys.iter().filter(is_time).copied().collect();
+    times.order_by(|a, b| value(a).total_cmp(&value(b)));
+    let axis = Axis::new(&times);
+    let rows = times.iter().map(|key| {
+        let value = Cell::optional(values::value(key.figure));
+        Row::always_shown(vec![Cell::plain(key.title), value])
     });
     let caption = "The key times from the shortest to the longest, on a logarithmic axis";
     (times.len() > 1).then(|| Keys {
         title: "Latency ladder".to_owned(),
-        table: Table::new(caption, &HEADINGS[..2], rows),
-        places: times.iter().map(|line| axis.place(line)).collect(),
+        table: Table::new(caption, &["operation", "#measured"], rows),
+        places: times.iter().map(|key| axis.place(key.figure)).collect(),
         is_ladder: true,
     })
 }
@@ -127,17 +90,14 @@ struct Axis {
 
 impl Axis {
     /// From the least to the greatest of what is measured and predicted.
-    fn from_lines(lines: &[Line]) -> Axis {
-        let of_line = |line: &Line| {
-            let figures = line.figures.iter();
-            let measured = figures.flat_map(|(_, figure)| {
-                let ends = figure.ci.map(|(low, high)| [low, high]);
-                figure.value.into_iter().chain(ends.into_iter().flatten())
-            });
-            let range = range_of(line).map(|range| [range.low, range.high]);
-            measured.chain(range.into_iter().flatten()).collect::<Vec<f64>>()
+    fn new(keys: &[KeyFigure]) -> Axis {
+        let of_figure = |KeyFigure { figure, .. }: &KeyFigure| {
+            let ends = figure.ci.map(|(low, high)| [low, high]);
+            let range = figure.shown_range().map(|range| [range.low, range.high]);
+            let ends = ends.into_iter().chain(range).flatten();
+            figure.value.into_iter().chain(ends).collect::<Vec<f64>>()
         };
-        let all = lines.iter().flat_map(of_line).filter(|value| *value > 0.0 && value.is_finite());
+        let all = keys.iter().flat_map(of_figure).filter(|value| *value > 0.0 && value.is_finite());
         let (low, high) = ends(all.map(f64::ln));
         if low > high {
             return Axis { low: 0.0, length: 1.0 };
@@ -154,13 +114,12 @@ impl Axis {
         }
     }
 
-    fn place(&self, line: &Line) -> Place {
+    fn place(&self, figure: &Figure) -> Place {
         let both = |(low, high): (f64, f64)| (self.position(low), self.position(high));
-        let figure = line.figures.first().map(|(_, figure)| *figure);
         Place {
-            value: self.position(figure.and_then(|figure| figure.value).unwrap_or(0.0)),
-            interval: figure.and_then(|figure| figure.ci).map(both),
-            predicted: range_of(line).map(|range| both((range.low, range.high))),
+            value: self.position(figure.value.unwrap_or(0.0)),
+            interval: figure.ci.map(both),
+            predicted: figure.shown_range().map(|range| both((range.low, range.high))),
         }
     }
 }
@@ -182,10 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn every_key_figure_has_a_row_and_a_place_in_its_group() {
+    fn every_key_figure_has_a_row_and_a_place() {
         let keys = keys();
         let titles: Vec<&str> = keys.iter().map(|one| one.title.as_str()).collect();
-        assert_eq!(titles, ["CPU", "MEM", "OS", "Latency ladder"]);
+        assert_eq!(titles, ["Lab summary", "Latency ladder"]);
+        let groups = keys[0].table.rows.iter().map(|row| row.cells[0].text.as_str());
+        assert_eq!(groups.collect::<Vec<_>>(), ["CPU", "MEM", "", "OS", ""]);
         for one in &keys {
             assert_eq!(one.table.rows.len(), one.places.len());
             for place in &one.places {
@@ -196,7 +157,7 @@ mod tests {
             }
         }
         // The value lies in its interval.
-        let place = keys[1].places[0];
+        let place = keys[0].places[1];
         let (low, high) = place.interval.expect("was measured in rounds");
         assert!((low..=high).contains(&place.value), "{place:?}");
     }

@@ -1,28 +1,47 @@
-//! The summary of all figures: the lab report's columns, and how each figure spreads.
+//! The lab summary of the key figures, and that of all figures, with how each spreads.
 
-use super::columns::{self, Quantity};
+use crate::columns::{Layout, SUMMARY};
 use crate::document::{Block, Cell, Column, Row, Section, Spread, Table};
 use crate::values;
 use analysis::figure::Figure;
+use analysis::keys::KeyFigure;
 use analysis::names::around;
-use record::quantity::render;
 
-const CAPTION: &str = "The figures of the run. Base hardware and software overhead are the shares of \
-    the estimate, which stands with its range; ratio is measured over estimate; sd is the standard \
-    deviation of the samples; trials are rounds / samples, core alone is what a value rests on: \
-    rounds / samples / stretches of consecutive ones";
+/// How the columns of a summary are read.
+const COLUMNS: &str = "Base hardware and software overhead are the best guesses of the shares of the \
+    estimate; predicted is its range; ratio is measured over estimate; sd is the standard deviation of \
+    the samples; trials are rounds / samples";
+
+/// The lab summary: a row for each key figure. A group is named once.
+pub fn of_keys(keys: &[KeyFigure]) -> Table {
+    let figures: Vec<&Figure> = keys.iter().map(|key| key.figure).collect();
+    let layout = Layout::new(SUMMARY, &figures);
+    let mut columns = Column::list(&["", "operation"]);
+    columns.extend(layout.heads());
+    let mut group = "";
+    let row = |key: &KeyFigure| {
+        let title = if key.group == group { "" } else { key.group };
+        group = key.group;
+        let heads = [title, key.title].map(Cell::plain).into_iter();
+        Row::always_shown(heads.chain(layout.cells(key.figure)).collect())
+    };
+    let rows = keys.iter().map(row).collect();
+    let caption =
+        format!("{COLUMNS}{}{}", values::told_of_marks(&figures), values::told_of_core(&figures));
+    Table { caption, columns, rows }
+}
 
 /// Every figure that has a metric.
 pub fn section(figures: &[Figure]) -> Section {
     let figures: Vec<&Figure> = figures.iter().filter(|figure| figure.metric.is_some()).collect();
-    let shown = columns::shown(columns::SUMMARY, &figures);
+    let layout = Layout::new(SUMMARY, &figures);
     let mut heads = vec![Column::text("operation")];
-    heads.extend(columns::heads(&shown));
+    heads.extend(layout.heads());
     let row = |figure: &&Figure| {
-        let quantities = shown.iter().map(|one: &Quantity| (one.cell)(figure));
-        Row::always_shown(std::iter::once(Cell::plain(figure.label())).chain(quantities).collect())
+        let label = std::iter::once(Cell::plain(figure.label()));
+        Row::always_shown(label.chain(layout.sortable(figure)).collect())
     };
-    let caption = format!("{CAPTION}{}", values::told_of_marks(&figures));
+    let caption = format!("The figures of the run. {COLUMNS}{}", values::told_of_marks(&figures));
     let rows = figures.iter().map(row).collect();
     let spreads = figures.iter().map(|figure| spread(figure)).collect();
     let block = Block::Figures(Table { caption, columns: heads, rows }, spreads);
@@ -51,21 +70,12 @@ fn spread(figure: &Figure) -> Option<Spread> {
     })
 }
 
-/// The samples' mean; of events the percentiles; and the best guess.
+/// The samples' mean, and of events the percentiles.
 fn text(figure: &Figure) -> String {
-    let unit = figure.unit();
-    let mut parts = Vec::new();
-    if let Some(stats) = &figure.stats {
-        parts.push(format!("Mean {}", values::plain(stats.mean, unit)));
-        let percentiles = [("p50", stats.p50), ("p90", stats.p90), ("p99", stats.p99)];
-        let percentiles = percentiles.into_iter().chain([("max", stats.max)]);
-        parts.extend(percentiles.filter(|_| stats.is_of_events()).map(|(name, value)| {
-            let least = if stats.at_least.contains(&name) { "at least " } else { "" };
-            format!("{name} {least}{}", values::plain(value, unit))
-        }));
-    }
-    let range = figure.shown_range();
-    parts.extend(range.map(|range| format!("best guess {}", render(range.likely, unit))));
+    let layout = Layout::new("mean p50 p90 p99 max", &[figure]);
+    let parts = layout.heads().zip(layout.cells(figure));
+    let parts: Vec<String> =
+        parts.map(|(column, cell)| format!("{} {}", column.heading, cell.text)).collect();
     around("", &parts.join(", "), ".")
 }
 
@@ -87,7 +97,7 @@ mod tests {
         assert_eq!(table.rows.len(), with_metric.clone().count());
         assert_eq!(table.rows.len(), spreads.len());
         let headings: Vec<&str> = table.columns.iter().map(|one| one.heading.as_str()).collect();
-        for heading in ["operation", "estimate", "interval", "ratio", "mean ± sd", "trials"] {
+        for heading in ["operation", "estimate", "predicted", "interval", "ratio", "sd", "trials"] {
             assert!(headings.contains(&heading), "{headings:?}");
         }
         for (figure, spread) in with_metric.zip(spreads) {

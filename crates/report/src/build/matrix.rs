@@ -1,7 +1,7 @@
 //! A metric by two parameters: rows by one, columns by the other.
 
-use super::columns::judged;
 use super::plots::{self, Spot, pictures, spots, title};
+use crate::columns::judged;
 use crate::document::{Block, Cell, Column, Grid, Row, Shades, Table, Tone};
 use crate::values;
 use analysis::figure::Figure;

@@ -19,7 +19,7 @@ pub fn section(run: &Run) -> Section {
             let of_run = [Block::KeyValues(clocks), heading, Block::KeyValues(options)];
             let summary = "How a figure comes about".to_owned();
             let how = Block::Folded { summary, blocks: vec![Block::text(HOW)] };
-            [how].into_iter().chain(of_run).map(Block::on_page).collect()
+            [Block::text(BRIEF), how].into_iter().chain(of_run).map(Block::on_page).collect()
         }
     };
     Section::new("method", "Methodology and calibration", blocks)
@@ -38,6 +38,12 @@ fn published(run: &Run) -> Vec<(Audience, Block)> {
     let pairs = stated.chain([pair("dated", &header.started)]);
     [Block::text(HOW_PUBLISHED), Block::KeyValues(pairs.collect())].map(Block::for_all).into()
 }
+
+/// What also stands on a short print.
+const BRIEF: &str = "Each round is a new process on a pinned CPU. A figure is the median of its rounds, \
+    and its interval is that of the median over rounds. Rounds are flagged as disturbed from kernel \
+    counters, never because a value looks odd. Every prediction was recorded before the first sample \
+    of its case.";
 
 const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (where it waits for a \
     device, on any CPU of the run), with fresh memory, files and connections. Repeatable \

@@ -2,7 +2,6 @@
 
 mod alike;
 mod bounds;
-mod columns;
 pub mod compare;
 mod conclusions;
 mod crosscheck;
@@ -13,6 +12,7 @@ mod machine;
 mod matrix;
 mod method;
 mod overview;
+pub mod paired;
 pub mod plots;
 mod reasons;
 mod remarks;
@@ -44,14 +44,13 @@ pub fn build_among(run: &Run, others: &[Machine]) -> Document {
     if run.header.is_crosscheck() {
         return of_crosscheck(run, &findings);
     }
-    let mut sections = vec![first::section(run, &figures)];
+    let mut sections = vec![first::section(run, &figures), overview::findings(&findings)];
     sections.extend([machine::section(run), method::section(run)]);
     sections.extend(of_experiments(run, &figures));
     sections.extend(crosscheck::section(run));
     sections.extend([
         lab_table::section(&figures),
         overview::score_section(run, &figures),
-        overview::findings(&findings),
         machine::environment(run),
     ]);
     let standings = standings(&figures, others);

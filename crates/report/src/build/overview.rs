@@ -1,7 +1,7 @@
 //! Sections over all experiments: findings, score.
 
-use super::columns::by_factor;
 use super::plots;
+use crate::columns::by_factor;
 use crate::document::{Block, Cell, Plot, Row, Section, Shape, Table, Tone};
 use crate::values::{self, counted, percent};
 use analysis::causes;

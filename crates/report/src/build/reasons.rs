@@ -1,7 +1,7 @@
 //! What predictions rest on: each reason once, with the cases it is for.
 //!
 //! Laws give a reason for every case, and the reasons of a family of cases differ in numbers only.
-//! These are reported as one, with `a … b` for a number that differs. `plumb report --format json`
+//! These are reported as one, with `a … b` for the first and the last of a number that differs. `plumb report --format json`
 //! has every reason in full.
 
 use super::alike::{Alike, gathered};
@@ -54,7 +54,7 @@ fn reasons<'run>(
     let all = figures.iter().filter_map(|figure| {
         let prediction = &of(figure)?.prediction;
         let mark = if prediction.unsourced { UNSOURCED } else { "" };
-        Some((*figure, format!("{}{mark}", prediction.because)))
+        Some((*figure, format!("{}{mark}", prediction.because).into()))
     });
     gathered(all)
 }

@@ -6,7 +6,7 @@ use analysis::figure::Figure;
 use analysis::findings::Severity;
 use analysis::names::{Names, around};
 use record::event::{Ending, PlannedExperiment};
-use record::note::NoteKind;
+use record::note::{Note, NoteKind, Number};
 
 /// An experiment with its figures and what they are called.
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ pub(super) struct Described<'run> {
 }
 
 /// A remark on a figure.
-type Remark<'run> = (Severity, &'run Figure, String);
+type Remark<'run> = (Severity, &'run Figure, Note);
 
 /// What has no figure, and why.
 pub(super) fn absent(told: Described) -> Vec<(Severity, String)> {
@@ -29,7 +29,7 @@ pub(super) fn absent(told: Described) -> Vec<(Severity, String)> {
         };
         let reason = figure.reason.as_deref().unwrap_or("no reason was given");
         let needed = around("; it needs ", figure.needed.as_deref().unwrap_or_default(), "");
-        Some((severity, *figure, format!("{word}: {reason}{needed}")))
+        Some((severity, *figure, format!("{word}: {reason}{needed}").into()))
     });
     merged(told, absent.collect())
 }
@@ -43,28 +43,32 @@ pub(super) fn of_figures(told: Described) -> Vec<(Severity, String)> {
                 NoteKind::Disturbed | NoteKind::Suspicious => Severity::Warning,
                 _ => Severity::Note,
             };
-            remarks.push((severity, figure, note.text.clone()));
+            remarks.push((severity, figure, note.clone()));
         }
-        remarks.extend(efficiency(figure).map(|text| (Severity::Note, *figure, text)));
+        remarks.extend(efficiency(figure).map(|note| (Severity::Note, *figure, note)));
     }
     merged(told, remarks)
 }
 
 /// How much of its bound a figure reached, with the interval.
-fn efficiency(figure: &Figure) -> Option<String> {
+fn efficiency(figure: &Figure) -> Option<Note> {
     let check = figure.bound.as_ref()?;
-    let share = |value: f64| check.efficiency(value).map(values::percent);
-    let ends = figure.ci.and_then(|(low, high)| share(low).zip(share(high)));
-    let ends = ends.map_or_else(|| "no interval".to_owned(), |(a, b)| format!("{a} to {b}"));
-    let of = share(figure.value?)?;
-    Some(format!("{of} of the bound ({ends}; {})", check.rule.rule))
+    let share = |value: f64| {
+        let share = check.efficiency(value)?;
+        Some(Number::new(share, values::percent(share)))
+    };
+    let ends = figure.ci.and_then(|(low, high)| Some([share(low)?, share(high)?]));
+    let told = if ends.is_some() { "{} to {}" } else { "no interval" };
+    let form = format!("{{}} of the bound ({told}; {})", check.rule.rule);
+    let numbers = std::iter::once(share(figure.value?)?).chain(ends.into_iter().flatten());
+    Some(Note::formed(form, numbers.collect::<Vec<Number>>()))
 }
 
 /// Texts that differ only in their figures and numbers are reported once.
 fn merged(told: Described, remarks: Vec<Remark>) -> Vec<(Severity, String)> {
     let of = |severity: Severity| {
         let texts = remarks.iter().filter(move |(of, ..)| *of == severity);
-        gathered(texts.map(|(_, figure, text)| (*figure, text.clone())))
+        gathered(texts.map(|(_, figure, note)| (*figure, note.clone())))
     };
     let severities = [Severity::Error, Severity::Warning, Severity::Note];
     let merged = severities.into_iter().flat_map(|severity| {

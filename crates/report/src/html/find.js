@@ -3,23 +3,11 @@ const plumbFinder = (() => {
   "use strict";
   // Rows that are drawn before a reader asks for all.
   const FEW = 150;
-  const PREFIXES = { n: 1e-9, "µ": 1e-6, m: 1e-3, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12 };
-  const BINARY = { K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 };
 
   const make = (tag, look = {}, ...parts) => {
     const element = Object.assign(document.createElement(tag), look);
     element.append(...parts);
     return element;
-  };
-
-  // A cell's quantity in its base unit, of a range the lower end: `2.4 ns`, `1.5 – 3 GiB/s`, `~7`.
-  const quantity = (text) => {
-    const number = text.match(/-?\d+(\.\d+)?(e[+-]?\d+)?/);
-    if (!number) return NaN;
-    const unit = text.match(/[a-zA-Zµ%][a-zA-Z/%]*/)?.[0] ?? "";
-    const factor = unit === "%" ? 0.01 : unit[1] === "i" ? BINARY[unit[0]] ?? 1
-      : unit.length > 1 && unit !== "op/s" ? PREFIXES[unit[0]] ?? 1 : 1;
-    return Number(number[0]) * factor;
   };
 
   // Samples as a density, rounds as dots below it, modes and the value as lines over the predicted band.
@@ -64,11 +52,11 @@ const plumbFinder = (() => {
     return make("tr", { className: "detail" }, make("td", { colSpan: columns }, box));
   }
 
-  return (root, { caption, heads, columns, tones, spreads }) => {
+  return (root, { caption, heads, columns, ranks, tones, spreads }) => {
     const labels = columns[0];
     const spread = (i) => Object.fromEntries(Object.entries(spreads).map(([name, all]) => [name, all[i]]));
     const last = heads.length - 1;
-    const verdictOf = (i) => columns[last][i].replace(" (disturbed)", "");
+    const verdictOf = (i) => columns[last][i].replace(/^[\d.]+× /, "");
     const familyOf = (i) => labels[i].split(".")[0];
     const distinct = (of) => [...new Set(labels.map((_, i) => of(i)))];
     const select = (name, all, values) => {
@@ -123,7 +111,7 @@ const plumbFinder = (() => {
         && words.every((word) => labels[i].toLowerCase().includes(word)));
       if (by >= 0) {
         const isNumber = heads[by][1];
-        const key = (i) => isNumber ? quantity(columns[by][i]) : columns[by][i];
+        const key = (i) => isNumber ? ranks[by][i] ?? NaN : columns[by][i];
         const keys = new Map(fits.map((i) => [i, key(i)]));
         const order = (a, b) => isNumber ? (Number.isNaN(a) - Number.isNaN(b)) || a - b : a.localeCompare(b);
         // What has no value stays at the end.

@@ -4,6 +4,7 @@
 use crate::document::{Spread, Table};
 use analysis::gather::ends;
 use maud::{Markup, html};
+use record::order::InOrder;
 use record::quantity::{digits, render};
 use serde_json::{Map, Value, json};
 
@@ -35,10 +36,21 @@ pub fn json(table: &Table, spreads: &[Option<Spread>]) -> String {
         "caption": table.caption,
         "heads": table.columns.iter().map(|one| json!([one.heading, one.is_number])).collect::<Vec<_>>(),
         "columns": (0..table.columns.len()).map(column).collect::<Vec<_>>(),
+        "ranks": (0..table.columns.len()).map(|at| ranks(table, at)).collect::<Vec<_>>(),
         "tones": tones.map(Option::unwrap_or_default).collect::<Vec<_>>(),
         "spreads": by_field(spreads),
     })
     .to_string()
+}
+
+/// The place of each row's number in a column by size, equal ones alike; null without one.
+fn ranks(table: &Table, at: usize) -> Vec<Option<usize>> {
+    let numbers: Vec<Option<f64>> =
+        table.rows.iter().map(|row| row.cells.get(at)?.number).collect();
+    let mut ordered: Vec<f64> = numbers.iter().copied().flatten().collect();
+    ordered.order_by(f64::total_cmp);
+    let rank = |number: f64| ordered.partition_point(|other| other.total_cmp(&number).is_lt());
+    numbers.into_iter().map(|number| number.map(rank)).collect()
 }
 
 /// Each field of all spreads, in the order of the rows; null where a row's has none.
@@ -140,8 +152,8 @@ fn heights(counts: &[u64]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{heights, places};
-    use crate::document::Spread;
+    use super::{heights, places, ranks};
+    use crate::document::{Cell, Row, Spread, Table};
     use analysis::distribution::Density;
     use record::unit::Unit;
     use serde_json::json;
@@ -183,6 +195,16 @@ mod tests {
             ..Spread::default()
         };
         assert_eq!(places(&same)["value"], json!(100));
+    }
+
+    #[test]
+    fn rows_are_sorted_by_numbers_and_not_by_texts() {
+        let rows = [Some(9e3), None, Some(1e2), Some(9e3), Some(-1.0)].map(|number| {
+            let cell = Cell { number, ..Cell::plain("9 µs") };
+            Row::always_shown(vec![cell])
+        });
+        let found = ranks(&Table::new("", &["#measured"], rows), 0);
+        assert_eq!(found, [Some(2), None, Some(1), Some(2), Some(0)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Key figures: a card for each group, in which a dot and its interval lie over the predicted band.
-//! Without scripts they are there too.
+//! Key figures, in which a dot and its interval lie over the predicted band. Without scripts they are
+//! there too.
 
-use crate::document::{Cell, Keys, Place};
+use crate::document::{Keys, Place};
 use maud::{Markup, html};
 
 /// Height of a picture, in its own units.
@@ -12,39 +12,15 @@ const LADDER: f64 = 480.0;
 /// Least length of an interval or band that is seen.
 const LEAST: f64 = 1.5;
 
-/// A cell with a text of more characters stands in a row of its own, below the others: a column would
-/// break it into a dozen lines.
-const LONG: usize = 40;
-
-/// The cards.
+/// The lab summary, whose first column names the groups, and the ladder.
 pub fn render(all: &[Keys]) -> Markup {
     html! {
         div.cards {
             @for one in all {
-                div.card.scroll.ladder[one.is_ladder] {
+                div.card.scroll.ladder[one.is_ladder].lab[!one.is_ladder] {
                     h3 { (one.title) }
-                    table {
-                        caption.unseen { (one.table.caption) }
-                        thead { tr;
-                            @for (at, column) in one.table.columns.iter().enumerate() {
-                                th scope="col"; (column.heading)
-                                @if at == 0 { th scope="col"; span.unseen { "picture" } }
-                            }
-                        }
-                        tbody {
-                            @for (row, place) in one.table.rows.iter().zip(&one.places) {
-                                tr;
-                                @for (at, cell) in row.cells.iter().enumerate() {
-                                    @if at == 0 { th; (cell.text) td; (picture(place, if one.is_ladder { LADDER } else { ALONE })) }
-                                    @else if is_long(cell) { td; }
-                                    @else { (of_cell(cell)) }
-                                }
-                                @for cell in row.cells.iter().filter(|cell| is_long(cell)) {
-                                    tr; td.reason colspan=(row.cells.len() + 1) { (cell.text) }
-                                }
-                            }
-                        }
-                    }
+                    (table(one))
+                    @if !one.is_ladder { p.aside { (one.table.caption) "." } }
                 }
             }
         }
@@ -52,12 +28,33 @@ pub fn render(all: &[Keys]) -> Markup {
     }
 }
 
-fn is_long(cell: &Cell) -> bool {
-    cell.text.chars().count() > LONG
-}
-
-fn of_cell(cell: &Cell) -> Markup {
-    html! { td class=[cell.tone.class()]; (cell.text) }
+fn table(keys: &Keys) -> Markup {
+    let (first, length) = if keys.is_ladder { (0, LADDER) } else { (1, ALONE) };
+    let columns = &keys.table.columns[first..];
+    html! {
+        table {
+            caption.unseen { (keys.title) }
+            thead { tr;
+                @for (at, column) in columns.iter().enumerate() {
+                    th scope="col"; (column.heading)
+                    @if at == 0 { th scope="col"; span.unseen { "picture" } }
+                }
+            }
+            tbody {
+                @for (row, place) in keys.table.rows.iter().zip(&keys.places) {
+                    @let (group, cells) = row.cells.split_at(first);
+                    @for group in group.iter().filter(|group| !group.text.is_empty()) {
+                        tr.group; th scope="rowgroup" colspan=(columns.len() + 1); (group.text)
+                    }
+                    tr;
+                    @for (at, cell) in cells.iter().enumerate() {
+                        @if at == 0 { th; (cell.text) td; (picture(place, length)) }
+                        @else { td class=[cell.tone.class()]; (cell.text) }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn picture(place: &Place, length: f64) -> Markup {
@@ -79,33 +76,22 @@ fn picture(place: &Place, length: f64) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::{LONG, render};
+    use super::render;
     use crate::document::{Cell, Keys, Place, Row, Table, Tone};
 
     #[test]
     fn a_dot_lies_over_its_interval_and_the_predicted_band() {
-        let row =
-            Row::always_shown(vec![Cell::plain("null <call>"), Cell::toned("within", Tone::Good)]);
+        let cells = [("OS", Tone::Plain), ("null <call>", Tone::Plain), ("within", Tone::Good)];
+        let row = Row::always_shown(cells.map(|(text, tone)| Cell::toned(text, tone)).into());
         let place = Place { value: 0.5, interval: Some((0.4, 0.6)), predicted: Some((0.25, 0.75)) };
-        let table = Table::new("Keys", &["figure", "verdict"], [row]);
-        let keys = Keys { title: "OS".to_owned(), table, places: vec![place], is_ladder: false };
+        let table = Table::new("Keys", &["", "operation", "verdict"], [row]);
+        let keys = Keys { title: "Keys".to_owned(), table, places: vec![place], is_ladder: false };
         let page = render(&[keys]).into_string();
         for part in ["M30.0 0h60.0v12h-60.0z", "M48.0 6h24.0", "cx=\"60.0\"", "null &lt;call&gt;"] {
             assert!(page.contains(part), "{part}: {page}");
         }
         assert_eq!(page.matches("<th scope=\"col\">").count(), 3, "{page}");
+        assert!(page.contains("colspan=\"3\">OS<tr>"), "{page}");
         assert!(page.contains("<td class=\"good\">within"), "{page}");
-    }
-
-    #[test]
-    fn a_long_text_stands_below_its_row() {
-        let long = "x".repeat(LONG + 1);
-        let row = Row::always_shown(vec![Cell::plain("ping"), Cell::toned(&long, Tone::Muted)]);
-        let place = Place { value: 0.5, interval: None, predicted: None };
-        let table = Table::new("Keys", &["figure", "predicted"], [row]);
-        let keys = Keys { title: "NET".to_owned(), table, places: vec![place], is_ladder: false };
-        let page = render(&[keys]).into_string();
-        let below = page.split("<tr>").last().expect("a row");
-        assert!(below.starts_with(&format!("<td class=\"reason\" colspan=\"3\">{long}")), "{page}");
     }
 }

@@ -32,9 +32,8 @@ pub fn summary(table: &Table) -> String {
     format!("{} ({} rows)", table.caption, table.rows.len())
 }
 
-/// A table that lies open, without what stands in the summary of all figures.
+/// A table that lies open.
 pub fn grid(table: &Table) -> Markup {
-    let table = &without_summed_up(table);
     let many = table.rows.len() > MANY_ROWS;
     html! {
         div.scroll {
@@ -47,18 +46,6 @@ pub fn grid(table: &Table) -> Markup {
             }
         }
     }
-}
-
-fn without_summed_up(table: &Table) -> Table {
-    let is_shown: Vec<bool> = table.columns.iter().map(|column| !column.is_in_summary).collect();
-    let mut left = table.clone();
-    let mut shown = is_shown.iter().copied();
-    left.columns.retain(|_| shown.next().unwrap_or(true));
-    for row in &mut left.rows {
-        let mut shown = is_shown.iter().copied();
-        row.cells.retain(|_| shown.next().unwrap_or(true));
-    }
-    left
 }
 
 /// Classes of the columns of numbers, as far as there are classes.

@@ -40,7 +40,7 @@ fn a_run_that_had_one_added_has_it_after_its_experiments() {
     let ids = ids(&document);
     let place = |id: &str| ids.iter().position(|of| *of == id);
     assert!(place("memory.latency") < place("crosscheck"), "{ids:?}");
-    assert!(place("crosscheck").is_some() && place("crosscheck") < place("findings"));
+    assert!(place("crosscheck").is_some() && place("crosscheck") < place("score"));
     assert!(document.title.starts_with("Lab report: "));
     // The goals are counted as in a record of the comparison alone.
     let alone = build(&sample::run_of_plumb()).summary;

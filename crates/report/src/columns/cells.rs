@@ -1,0 +1,188 @@
+//! What a reader sees of a figure in a column.
+
+use crate::document::{Cell, Tone};
+use crate::values;
+use analysis::figure::{Figure, Stats};
+use analysis::misses::{self, Miss};
+use analysis::verdict::Verdict;
+use record::event::{Ending, PredictionKind, Range, Shares};
+use record::key::Value;
+use record::quantity::{digits, render};
+
+/// The verdict where a range says nothing.
+const UNPREDICTED: &str = "not predictable";
+
+/// The best guess of the range that is shown.
+pub(super) fn likely(figure: &Figure) -> Option<String> {
+    Some(render(figure.shown_range()?.likely, figure.unit()))
+}
+
+pub(super) fn predicted(figure: &Figure) -> Cell {
+    match (figure.shown_prediction(), &figure.metric) {
+        (Some(_), Some(_)) => match values::predicted(figure) {
+            Some(range) => Cell::plain(range),
+            None => Cell::toned(UNPREDICTED, Tone::Muted),
+        },
+        _ => Cell::absent(),
+    }
+}
+
+/// One of the texts that stand with a figure of a published report.
+pub(super) fn printed(figure: &Figure, name: &str) -> Option<String> {
+    figure.at.get(name).and_then(Value::text).map(str::to_owned)
+}
+
+/// The best guess of one of the two shares of what was predicted.
+pub(super) fn share(figure: &Figure, of: fn(&Shares) -> Range) -> Option<String> {
+    let shares = figure.shown_prediction()?.prediction.shares?;
+    Some(render(of(&shares).likely, figure.unit()))
+}
+
+/// A percentile of single events, marked where events that never ended are among it.
+pub(super) fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> Option<String> {
+    let stats = figure.stats.as_ref().filter(|stats| stats.is_of_events())?;
+    let least = if stats.at_least.contains(&name) { "≥ " } else { "" };
+    Some(format!("{least}{}", values::plain(of(stats), figure.unit())))
+}
+
+/// The verdict by the shown prediction with the factor of a miss, else the outcome.
+pub fn judged(figure: &Figure) -> Cell {
+    let kind = match figure.prior {
+        Some(_) => PredictionKind::Prior,
+        None => PredictionKind::Derived,
+    };
+    let word = judged_in_a_word(figure);
+    let missed = misses::miss(figure, kind).filter(|_| word.tone == Tone::Warn);
+    match missed {
+        Some(miss) => Cell::toned(by_factor(&miss), Tone::Warn),
+        None => word,
+    }
+}
+
+/// The same without a factor.
+fn judged_in_a_word(figure: &Figure) -> Cell {
+    let shown = figure.shown_prediction();
+    match (figure.outcome, shown.and_then(|judged| judged.verdict)) {
+        (_, Some(Verdict::Impossible)) => Cell::toned(word(Verdict::Impossible), Tone::Bad),
+        (Ending::Failed, _) => Cell::toned("failed", Tone::Bad),
+        (Ending::Skipped, _) => Cell::toned("skipped", Tone::Muted),
+        (Ending::Measured, Some(Verdict::Within)) => {
+            let told = shown.and_then(|judged| judged.shown_verdict(figure.value));
+            Cell::toned(told.unwrap_or_default(), Tone::Good)
+        }
+        (Ending::Measured, Some(Verdict::Unpredicted)) => Cell::toned(UNPREDICTED, Tone::Muted),
+        (Ending::Measured, Some(verdict)) => Cell::toned(word(verdict), Tone::Warn),
+        (Ending::Measured, None) if figure.shown_range().is_some() => {
+            Cell::toned(without_interval(figure), Tone::Muted)
+        }
+        (Ending::Measured, None) => Cell::toned("unpredicted", Tone::Muted),
+    }
+}
+
+/// `1.7× the prediction, 3 rounds, no interval`: a value without an interval has no verdict.
+fn without_interval(figure: &Figure) -> String {
+    let likely = figure.shown_range().map(|range| range.likely).filter(|likely| *likely > 0.0);
+    let ratio = figure.value.filter(|value| *value > 0.0).zip(likely);
+    let ratio = ratio.map(|(value, likely)| format!("{} the prediction", times(value / likely)));
+    let count = figure.rounds.len();
+    let rounds = (count > 0).then(|| values::counted(count, "round"));
+    let parts = [ratio, rounds, Some("no interval".to_owned())];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Within => "within",
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::Above => "above",
+        Verdict::Below => "below",
+        Verdict::Impossible => "impossible",
+        Verdict::Unpredicted => UNPREDICTED,
+    }
+}
+
+/// `1.4× slower`: the factor lies between the value and the nearer end of the range.
+pub fn by_factor(miss: &Miss) -> String {
+    let word = word(miss.verdict);
+    match miss.factor.filter(|_| miss.verdict != Verdict::Impossible) {
+        None => word.to_owned(),
+        Some(factor) => format!("{} {word}", times(factor)),
+    }
+}
+
+fn times(factor: f64) -> String {
+    match factor {
+        ..0.995 => format!("{}×", digits(factor)),
+        ..1.095 => format!("{factor:.2}×"),
+        ..9.95 => format!("{factor:.1}×"),
+        _ => format!("{factor:.0}×"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{judged, percentile, share};
+    use analysis::figure::Figure;
+    use analysis::misses::{is_judged, of_figure};
+    use analysis::verdict::judge;
+    use analysis::{figures, sample};
+    use record::event::{Range, Shares};
+
+    #[test]
+    fn a_value_without_an_interval_has_a_remark_and_enters_no_count() {
+        let mut all = figures(&sample::run());
+        let fits = |figure: &Figure| {
+            figure.shown_range().is_some() && is_judged(figure) && figure.rounds.len() > 3
+        };
+        let figure = all.iter_mut().find(|figure| fits(figure)).expect("one is judged");
+        (figure.ci, figure.value) = (None, figure.shown_range().map(|range| 1.7 * range.likely));
+        figure.rounds.truncate(3);
+        for judged in [&mut figure.prior, &mut figure.derived].into_iter().flatten() {
+            judged.verdict = None;
+        }
+        assert_eq!(judged(figure).text, "1.7× the prediction, 3 rounds, no interval");
+        assert!(!is_judged(figure) && of_figure(figure).is_none());
+        figure.rounds.clear();
+        assert_eq!(judged(figure).text, "1.7× the prediction, no interval");
+    }
+
+    #[test]
+    fn shares_are_best_guesses_and_percentiles_are_of_events_alone() {
+        let mut all = figures(&sample::run());
+        let figure = all.iter_mut().find(|one| one.prior.is_some() && one.stats.is_some());
+        let figure = figure.expect("something was predicted");
+        assert_eq!(share(figure, |of| of.hardware), None);
+        let range = |low: f64, high: f64| Range { low, likely: (low + high) / 2.0, high };
+        let shares = Shares { hardware: range(1.0, 3.0), software: range(0.0, 0.0) };
+        let judged = figure.prior.as_mut().expect("was predicted");
+        judged.prediction.shares = Some(shares);
+        assert!(share(figure, |of| of.hardware).is_some_and(|text| text.starts_with('2')));
+        assert!(share(figure, |of| of.software).is_some_and(|text| text.starts_with('0')));
+        let stats = figure.stats.as_mut().expect("was measured");
+        (stats.sample_kind, stats.samples, stats.p99) = ("event".to_owned(), 100, 5.0);
+        stats.at_least = vec!["max"];
+        let is_bound = |text: Option<String>| text.is_some_and(|text| text.starts_with('≥'));
+        assert!(!is_bound(percentile(figure, "p99", |of| of.p99)));
+        assert!(is_bound(percentile(figure, "max", |of| of.max)));
+        figure.stats.as_mut().expect("was measured").sample_kind = "batch(4)".to_owned();
+        assert_eq!(percentile(figure, "p99", |of| of.p99), None);
+    }
+
+    #[test]
+    fn a_value_outside_its_range_is_never_within() {
+        let mut all = figures(&sample::run()).into_iter();
+        let figure = all.find(|one| one.experiment == "memory.latency" && one.value.is_some());
+        let mut figure = figure.expect("was measured");
+        let metric = figure.metric.clone().expect("measured");
+        let range = figure.shown_range().expect("a range");
+        for (times, expected) in [(0.999, "within"), (1.0, "within"), (1.001, "overlaps")] {
+            let value = range.high * times;
+            let ci = (value * 0.99, value * 1.01);
+            (figure.value, figure.ci) = (Some(value), Some(ci));
+            let prior = figure.prior.as_mut().expect("predicted");
+            prior.verdict = Some(judge(ci, &range, metric.unit, metric.better));
+            assert_eq!(judged(&figure).text, expected, "{times}");
+        }
+    }
+}
