@@ -1,5 +1,6 @@
 //! Values that clones share: the lines of a record say the same of a case in each round.
 
+use std::collections::{BTreeMap, btree_map};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -19,15 +20,21 @@ impl<A, T: FromIterator<A>> FromIterator<A> for Shared<T> {
     }
 }
 
-impl<'a, T> IntoIterator for &'a Shared<T>
-where
-    &'a T: IntoIterator,
-{
-    type Item = <&'a T as IntoIterator>::Item;
-    type IntoIter = <&'a T as IntoIterator>::IntoIter;
+impl<'a, K, V> IntoIterator for &'a Shared<BTreeMap<K, V>> {
+    type Item = (&'a K, &'a V);
+    type IntoIter = btree_map::Iter<'a, K, V>;
 
     fn into_iter(self) -> Self::IntoIter {
-        (&**self).into_iter()
+        self.0.iter()
+    }
+}
+
+impl<'a, A> IntoIterator for &'a Shared<Vec<A>> {
+    type Item = &'a A;
+    type IntoIter = std::slice::Iter<'a, A>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
     }
 }
 
@@ -56,6 +63,6 @@ mod tests {
         assert!(std::ptr::eq(&*one, &*other));
         other.push(3);
         assert_eq!((&*one, &*other), (&vec![1, 2], &vec![1, 2, 3]));
-        assert_eq!((&other).into_iter().sum::<u32>(), 6);
+        assert_eq!(other.iter().sum::<u32>(), 6);
     }
 }
