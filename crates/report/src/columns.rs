@@ -93,7 +93,7 @@ pub const COLUMNS: &[Column] = &[
         Seen::Text(values::value),
     ),
     column("ci", Kind::Ends).line("Interval of the value").always(
-        2,
+        5,
         "#interval",
         Seen::Text(values::interval),
     ),
@@ -108,7 +108,7 @@ pub const COLUMNS: &[Column] = &[
     count("alone_rounds").place("alone/rounds").shown(12, "#core alone", values::basis),
     count("alone_samples").place("alone/samples"),
     count("alone_stretches").place("alone/stretches"),
-    number("cycles").line("The value in core cycles").shown(5, "#cycles", values::of_cycles),
+    number("cycles").line("The value in core cycles").shown(6, "#cycles", values::of_cycles),
     column("predicted", Kind::Range)
         .place("prediction")
         .line("What was predicted before it was measured")
@@ -147,13 +147,13 @@ pub const COLUMNS: &[Column] = &[
     count("rounds").place("stats/rounds"),
     count("rounds").place("stats/used").only_line("Rounds that the value uses"),
     count("disturbed").place("stats/disturbed").shown(9, "#disturbed", values::disturbed),
-    count("used").place("stats/used").shown(6, "#trials", values::trials),
+    count("used").place("stats/used").shown(4, "#trials", values::trials),
     count("samples").place("stats/samples").line("Samples in them"),
     count("censored").place("stats/censored"),
     column("at_least", Kind::Texts).place("stats/at_least"),
     number("mean").place("stats/mean").line("Mean of the samples").shown(11, "#mean", values::mean),
     number("stddev").place("stats/stddev").line("Standard deviation of the samples").shown(
-        5,
+        3,
         "#sd",
         values::deviation,
     ),
@@ -186,7 +186,7 @@ pub const COLUMNS: &[Column] = &[
     column("derived_unsourced", Kind::Flag).place("derived_prediction/unsourced"),
     number("ratio")
         .line("The value over the best guess before the run, else over that from earlier figures")
-        .shown(3, "#ratio", |figure| figure.ratio.map(digits)),
+        .shown(2, "#ratio", |figure| figure.ratio.map(digits)),
     text("plumb"),
     text("run"),
     seen("estimate").place("prediction/likely").shown(0, "#estimate", likely),
