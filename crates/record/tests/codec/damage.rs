@@ -200,7 +200,7 @@ fn lines_that_are_missing_are_counted_with_what_they_cost() {
         }
         value
     });
-    let third = values[4..7].to_vec().into_iter().map(|mut value| {
+    let third = values[4..7].iter().cloned().map(|mut value| {
         for name in ["n", "round"] {
             value.get_mut(name).into_iter().for_each(|n| *n = json!(3));
         }
