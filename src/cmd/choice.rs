@@ -74,7 +74,7 @@ pub enum PresetName {
     Quick,
     /// About six minutes
     Standard,
-    /// About 70 minutes: all cases, and narrower intervals
+    /// About 90 minutes: all cases, and narrower intervals
     Thorough,
     /// At most 30 minutes: the cases of the published reports, or the nearest; selectors add to
     /// them, or with `!` take from them. Those of one report alone are `published/r1`, which has

@@ -1,16 +1,11 @@
 //! `plumb fleet`: many machines measured as one.
 
 mod compare;
-mod follow;
-mod kubernetes;
-mod node;
+mod directory;
 mod plan;
-mod records;
 mod report;
-mod resume;
 mod run;
-mod slurm;
-mod ssh;
+mod suspects;
 mod sweep;
 
 use crate::cmd::Failure;
@@ -26,25 +21,19 @@ pub struct Args {
 #[derive(Subcommand)]
 enum Action {
     Plan(plan::Args),
-    Run(run::Args),
-    Node(node::Args),
-    Resume(resume::Args),
+    Run(Box<run::Args>),
     Report(report::Args),
+    Suspects(suspects::Args),
     Compare(compare::Args),
-    Slurm(slurm::Args),
-    Kubernetes(Box<kubernetes::Args>),
 }
 
 /// Runs the action.
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.action {
         Action::Plan(args) => plan::run(args),
-        Action::Run(args) => run::run(args),
-        Action::Node(args) => node::run(args),
-        Action::Resume(args) => resume::run(args),
+        Action::Run(args) => run::run(*args),
         Action::Report(args) => report::run(args),
+        Action::Suspects(args) => suspects::run(args),
         Action::Compare(args) => compare::run(args),
-        Action::Slurm(args) => slurm::run(args),
-        Action::Kubernetes(args) => kubernetes::run(*args),
     }
 }

@@ -244,7 +244,7 @@ mod tests {
             "plumb runs prune --older-than 5",
             "plumb crosscheck --limit -1s",
             "plumb doctor --watch x",
-            "plumb fleet plan -N 2 --pair-within 5y5",
+            "plumb fleet plan -N 2 --slot 5y5",
         ] {
             let refused = parsed(line).expect_err("is no time");
             assert!(refused.to_string().contains("for example 90s"), "{line}: {refused}");
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(run.get_one::<String>("cpu").map(String::as_str), Some("-1"));
         // An option that lacks its value takes no other option for it.
         assert!(parsed("plumb run --cpu --json").is_err());
-        for line in ["plumb fleet run --hosts list --port -1", "plumb crosscheck --pairs -1"] {
+        for line in ["plumb fleet plan -N -1", "plumb crosscheck --pairs -1"] {
             let refused = parsed(line).expect_err("is out of range");
             assert_eq!(refused.kind(), ErrorKind::ValueValidation, "{line}: {refused}");
         }

@@ -46,7 +46,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let defaults: BTreeMap<&str, BTreeMap<&str, Option<String>>> = planned
             .map(|one| (one.id.as_str(), defaults(one, &setup.site, preset).into_iter().gather()))
             .gather();
-        let object = json!({"plan": setup.planned.plan, "defaults": defaults, "effects": effects});
+        let skipped = setup.planned.skipped.iter().map(|(card, case, skip)| {
+            json!({"experiment": card.id, "case": case, "reason": skip.reason, "needed": skip.needed})
+        });
+        let skipped: Vec<serde_json::Value> = skipped.collect();
+        let object = json!({
+            "plan": setup.planned.plan,
+            "skipped": skipped,
+            "defaults": defaults,
+            "effects": effects,
+        });
         output::print(&format!("{object:#}\n"))?;
         return check_plausible(&setup, &args.choice);
     }

@@ -381,7 +381,7 @@ fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
     match failed.is_empty() {
         true => Ok(()),
         false => Err(Failure::Failed(anyhow::anyhow!(
-            "every case of {} failed; the report says why",
+            "every case of {} that was tried failed; the report says why",
             failed.join(", ")
         ))),
     }

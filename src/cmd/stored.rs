@@ -52,7 +52,7 @@ pub fn read(path: &Path) -> Result<(Run, u64), Failure> {
 fn recording(path: &Path) -> Result<Recording, Failure> {
     store::read(path).map_err(|error| match is_sweep(path) {
         true => Failure::Usage(format!(
-            "{0} is the record of a sweep; `plumb fleet report {0}` shows it",
+            "{} is a node's file of a sweep; `plumb fleet report DIR` shows the directory",
             path.display()
         )),
         false => usage(error),
@@ -198,7 +198,7 @@ pub fn is_sweep(path: &Path) -> bool {
         serde_json::from_slice::<serde_json::Value>(line).ok()
     };
     let header = file::reader(path).ok().and_then(first);
-    header.is_some_and(|header| header["event"] == "header" && header.get("starter").is_some())
+    header.is_some_and(|header| header["node"].get("starter").is_some())
 }
 
 /// What is kept of a record.
@@ -275,7 +275,7 @@ mod tests {
     fn the_record_of_a_sweep_is_called_one() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("sweep.jsonl");
-        std::fs::write(&path, "{\"event\":\"header\",\"format\":1,\"starter\":\"ssh\"}\n")
+        std::fs::write(&path, "{\"node\":{\"format\":2,\"starter\":\"mpi\"}}\n")
             .expect("writes");
         let Err(Failure::Usage(told)) = read(&path) else { panic!("it is no run") };
         assert!(told.contains("plumb fleet report"), "{told}");

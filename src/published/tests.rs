@@ -2,7 +2,6 @@ use super::{Cases, PREFIX, SHEETS, find as found, named, names, plots, preset, r
 use crate::sheet::{Figure, Sheet};
 use analysis::figures;
 use analysis::findings::findings;
-use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::{DirFacts, Peer, Preset, Site};
 use catalogue::{FAMILIES, find};
@@ -15,7 +14,7 @@ use record::event::Ending;
 use record::key::{CaseId, Key};
 use session::fixtures::recorded_sites;
 use session::params::Settings;
-use session::plan::plan;
+use session::plan::{Planned, plan};
 use session::select::Selection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -79,7 +78,7 @@ pub(crate) fn site(name: &str) -> Site {
             path: "/".into(),
             file_system: String::new(),
             allowance_bytes: 1 << 34,
-            shares: ALL_SHARES,
+            portions: Vec::new(),
         }),
         ..bare_site()
     }
@@ -304,7 +303,7 @@ fn the_command_of_a_table_plans_the_cases_of_its_figures() {
 fn a_plot_is_measured_by_its_name() {
     let Cases { selectors, settings } = named("published/r3:Experiment 2").expect("a plot");
     assert_eq!(selectors, ["cpu.sustained:op=mix,threads=4"]);
-    assert!(settings.contains(&"cpu.sustained.duration_part=600s".to_owned()), "{settings:?}");
+    assert!(settings.contains(&"cpu.sustained.duration=600s".to_owned()), "{settings:?}");
     for cases in SHEETS.values().flat_map(plots).map(|plot| (&plot.selectors, &plot.settings)) {
         Selection::parse(cases.0, FAMILIES).expect("selectors of the catalogue");
         Settings::parse(cases.1, FAMILIES).expect("settings of the catalogue");
@@ -329,13 +328,17 @@ fn equipped(machine: Site) -> Site {
     site
 }
 
-/// The keys of a plan of some cases, without placements, and its time in seconds.
-fn planned(cases: &Cases, site: &Site) -> (BTreeSet<String>, f64) {
+fn plan_of(cases: &Cases, site: &Site) -> Planned {
     let selection = Selection::parse(&cases.selectors, FAMILIES);
     let selection = selection.expect("selectors of the catalogue");
     let (preset, budget) = (Preset::Thorough, Duration::from_secs(1800));
     let planned = plan(FAMILIES, &selection, &settings(cases), preset, budget, site);
-    let planned = planned.expect("something is left").plan;
+    planned.expect("something is left")
+}
+
+/// The keys of a plan of some cases, without placements, and its time in seconds.
+fn planned(cases: &Cases, site: &Site) -> (BTreeSet<String>, f64) {
+    let planned = plan_of(cases, site).plan;
     let mut keys = BTreeSet::new();
     for experiment in &planned.experiments {
         let measured = experiment.series.iter().flat_map(|series| &series.cases);
@@ -421,6 +424,21 @@ fn the_preset_of_the_reports_offers_their_cases() {
         let beside = rows().filter(|(.., figure)| offered.contains(&beside(figure))).count();
         assert!(beside >= BESIDE_MIN, "{name}: {beside}");
         assert!(eta_s <= 1900.0, "{name}: {eta_s} s");
+    }
+}
+
+/// Of a disk that holds 2.8 times the memory, the file cache gets what the other experiments do not
+/// need, so that its files of the memory's size have room.
+#[test]
+fn the_largest_file_has_the_room_that_others_do_not_need() {
+    for (name, machine) in recorded_sites(Preset::Thorough) {
+        let mut site = equipped(machine);
+        let memory = site.host.memory_ceiling_bytes().expect("it is recorded");
+        let allowance_bytes = (2.8 * memory as f64) as u64;
+        site.dir = site.dir.map(|dir| DirFacts { allowance_bytes, ..dir });
+        let skipped = plan_of(&preset(), &site).skipped.into_iter().map(|(.., skip)| skip.reason);
+        let lacks: Vec<String> = skipped.filter(|why| why.contains("needs to write")).collect();
+        assert!(lacks.is_empty(), "{name}: {lacks:?}");
     }
 }
 

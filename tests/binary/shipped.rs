@@ -2,7 +2,6 @@
 //! binary takes. (tests/fleet starts the pods of a sweep.)
 
 use crate::plumb::prelude::*;
-use std::net::TcpListener;
 
 /// The commands of a unit, with the variables of its own `Environment`, those of its
 /// `EnvironmentFile` as packaged, and those of an administrator; keys are in `dir`.
@@ -98,45 +97,29 @@ SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_NODELIST=n1 SLURMD_NODENAME=n1 
 "#;
 const SBCAST: &str = "#!/bin/sh\n[ \"$1\" = --preserve ] && exec cp -p \"$2\" \"$3\"\n";
 
-/// With all options of a sweep. (tests/fleet gives the script to a real Slurm.)
+/// With the options of a sweep. (tests/fleet gives the script to a real Slurm.)
 #[test]
 fn the_job_script_of_a_sweep_starts_this_binary() {
     let here = Here::new();
-    let (bin, scratch) = (here.make_dir("bin"), here.make_dir("scratch"));
+    let bin = here.make_dir("bin");
     for (name, text) in [("srun", SRUN), ("sbcast", SBCAST)] {
         write_script(&Path::new(&bin).join(name), text);
     }
-    let job = ["-N1", "--plumb", PLUMB, "--scratch", &scratch, "--node=--patience=20s"];
-    let sweep = [
-        "cpu.peak:op=fma,type=f64,threads=1",
-        "--preset=rehearsal",
-        "--pair=net.rtt:far=peer,protocol=tcp,message=64",
-        "--steps=1",
-        "--seed=7",
-        "--join-within=30s",
-        "--back-within=5s",
-        "--alone-within=1m30s",
-        "--pair-within=20s",
-        "--answer-within=10s",
-    ];
-    let script = here.ends(0, &[&["fleet", "slurm"], &job[..], &sweep].concat()).out;
-    fs::write(here.path("plumb.sbatch"), script).unwrap();
-    // Free a moment ago: whoever takes it meanwhile fails the test, and says so.
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let meet = free.local_addr().unwrap().to_string();
-    drop(free);
     let mut batch = here.other("bash");
+    batch.args(["-c", include_str!("../../packaging/fleet.sbatch"), "fleet.sbatch"]);
+    batch.args(
+        "cpu.peak:op=fma,type=f64,threads=1 --preset=rehearsal --steps=0 --alone=6s --seed=7"
+            .words(),
+    );
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
-    batch.arg("plumb.sbatch").env("PATH", path).env("PLUMB_FLEET_MEET", meet);
-    batch.envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NUM_NODES", "1"), ("SLURM_JOB_NODELIST", "n1")]);
+    batch.env("PATH", path).env("PLUMB", PLUMB).env("LEAD", "2");
+    batch.envs([("SLURM_JOB_ID", "7"), ("SLURM_JOB_NUM_NODES", "1")]);
     let answer = ends(0, batch);
-    let flat = here.ends(0, &["fleet", "report", "plumb-fleet-7.jsonl", "-f", "json"]).json();
+    let flat = here.ends(0, &["fleet", "report", "plumb-fleet-7", "-f", "json"]).json();
     let started = ["size", "seed", "preset", "starter"].map(|name| flat[name].clone());
     assert_eq!(json!(started), json!([1, 7, "rehearsal", "slurm"]));
-    assert_eq!(flat["nodes"].as_array().map(Vec::len), Some(1), "{flat}");
-    assert!(flat["end"].is_object() && flat["lost"] == json!([]), "{flat}");
+    assert_eq!((&flat["nodes"], &flat["lost"]), (&json!(["n1"]), &json!([])), "{flat}");
     assert!(answer.out.contains("slurm"), "{answer:?}");
     // The copies and the secret are gone.
-    assert_eq!(here.entries("scratch"), [""; 0]);
-    assert!(here.entries("").iter().all(|name| !name.ends_with(".key")));
+    assert_eq!(here.entries("plumb-fleet-7"), ["again-1", "n1.jsonl"]);
 }

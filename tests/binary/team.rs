@@ -3,10 +3,9 @@
 
 use crate::data::{Server, blocks, duckdb, pandas, succeeded};
 use crate::plumb::prelude::*;
-use fleet::sweep::{Absent, End, Estimate, Event, Figure, Header, Node, Pair, Purpose, Stage};
-use record::key::{CaseId, Key};
+use fleet::file::{Absent, End, FLEET_FORMAT, Figure, Header, Line, Pair, Purpose};
+use record::key::CaseId;
 use record::metric::{Better, Kind};
-use record::seal::seal;
 use record::unit::Unit;
 
 /// What a program that cares for nothing would take for ends of cells, lines, files and statements.
@@ -16,120 +15,103 @@ const ODD: &str = "a\"b,c'); DROP SCHEMA plumb; --\\\n\\.\n\\N\n\"\"\\\"e";
 const NODES: u32 = 12;
 const SLOW: u32 = 3;
 
-fn estimate(value: f64) -> Estimate {
-    Estimate { value, ci: Some((0.99 * value, 1.01 * value)), rounds: 6, scatter: Some(0.01) }
-}
-
-fn key(experiment: &str, case: CaseId, metric: &str) -> Key {
-    Key { experiment: experiment.to_owned(), case, metric: metric.to_owned() }
-}
-
 fn is_far(rank: u32) -> bool {
     rank >= NODES / 2
 }
 
-fn node(rank: u32) -> Event {
+fn host(rank: u32) -> String {
+    if rank == 5 { ODD.to_owned() } else { format!("n{rank}") }
+}
+
+fn header(rank: u32, name: &str, started: &str) -> Line {
     let kind = if rank.is_multiple_of(2) { "t4" } else { "t8" };
     let rack = if is_far(rank) { "r2" } else { "r1" };
     let text = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-    Event::Node(Node {
-        rank,
-        name: if rank == 5 { ODD.to_owned() } else { format!("n{rank}") },
+    let header = Header {
+        format: FLEET_FORMAT,
         plumb: "0.1.0".to_owned(),
+        sweep: name.to_owned(),
+        rank,
+        size: NODES + 1,
+        host: host(rank),
+        hosts: (0..=NODES).map(host).collect(),
+        started: started.to_owned(),
+        seed: u64::MAX,
+        preset: "quick".to_owned(),
+        starter: "options".to_owned(),
         stratum: [("cpu", kind), ("kernel", "6.12")].map(text).into(),
         labels: [("instance_type", kind), ("rack", rack), ("note", ODD)].map(text).into(),
-        address: "10.0.0.1:7".to_owned(),
-        record: None,
-        clock_offset_s: 0.0,
-        round_trip_s: 1e-4,
-    })
+        ..Header::default()
+    };
+    Line { node: Some(Box::new(header)), ..Line::default() }
+}
+
+fn figure(
+    experiment: &str,
+    case: CaseId,
+    metric: &str,
+    unit: Unit,
+    kind: Kind,
+    value: f64,
+) -> Figure {
+    Figure {
+        experiment: experiment.to_owned(),
+        case,
+        metric: metric.to_owned(),
+        unit,
+        better: if unit == Unit::BPerS { Better::Higher } else { Better::Lower },
+        kind,
+        value,
+        ci: Some((0.99 * value, 1.01 * value)),
+        rounds: vec![value; 6],
+        predicted: None,
+    }
 }
 
 /// The bandwidth of a node, half of its type's for the slow one, and the time of a system call, longer
 /// in the second rack.
-fn figures(rank: u32, call_ns: f64) -> [Event; 2] {
-    let figure = |key, unit, better, kind, value| {
-        let estimate = estimate(value);
-        Event::Figure(Figure { rank, key, unit, better, kind, estimate, predicted: None, again: 0 })
-    };
+fn figures(rank: u32, call_ns: f64) -> [Line; 2] {
     let whole = if rank.is_multiple_of(2) { 10e9 } else { 20e9 };
     let bandwidth = if rank == SLOW { whole / 2.0 } else { whole };
-    let call = if is_far(rank) { 1.3 * call_ns } else { call_ns };
+    let call_ns = if is_far(rank) { 1.3 * call_ns } else { call_ns };
     let level = CaseId::new().with("level", "DRAM").with("threads", 1_u64);
+    let call = CaseId::new().with("call", ODD);
     [
-        figure(
-            key("memory.bandwidth", level, "bandwidth"),
-            Unit::BPerS,
-            Better::Higher,
-            Kind::Hardware,
-            bandwidth,
-        ),
-        figure(
-            key("os.syscall", CaseId::new().with("call", ODD), "latency"),
-            Unit::Ns,
-            Better::Lower,
-            Kind::Os,
-            call,
-        ),
+        figure("memory.bandwidth", level, "bandwidth", Unit::BPerS, Kind::Hardware, bandwidth),
+        figure("os.syscall", call, "latency", Unit::Ns, Kind::Os, call_ns),
     ]
+    .map(|figure| Line { figure: Some(figure), ..Line::default() })
 }
 
 /// Rates between nodes: those across racks are half.
-fn pair(step: u32, from: u32, to: u32) -> Event {
+fn pair((slot, from, to): (u32, u32, u32)) -> Line {
     let value = if is_far(from) == is_far(to) { 2e9 } else { 1e9 };
-    Event::Pair(Pair {
-        step,
-        purpose: Purpose::Matching,
-        from,
-        to,
-        key: key("net.bandwidth", CaseId::new(), "goodput"),
-        unit: Unit::BPerS,
-        better: Better::Higher,
-        estimate: estimate(value),
-        predicted: None,
-    })
+    let rate = figure("net.bandwidth", CaseId::new(), "goodput", Unit::BPerS, Kind::Io, value);
+    let (purpose, to) = (Purpose::Matching, host(to));
+    let pair =
+        Pair { slot, purpose, to, begin_s: 1.0, end_s: 2.0, offset_s: 0.0, figures: vec![rate] };
+    Line { pair: Some(pair), ..Line::default() }
 }
 
-fn sweep(name: &str, started: &str, call_ns: f64) -> Vec<Event> {
-    let header = Event::Header(Header {
-        format: fleet::sweep::FLEET_FORMAT,
-        id: name.to_owned(),
-        started: started.to_owned(),
-        plumb: "0.1.0".to_owned(),
-        size: NODES + 1,
-        preset: "quick".to_owned(),
-        selectors: Vec::new(),
-        pair_selectors: vec!["net.bandwidth".to_owned()],
-        steps: 2,
-        seed: u64::MAX,
-        loads: fleet::sweep::Loads::default(),
-        starter: "options".to_owned(),
-        simulated: false,
-    });
-    let absent = Absent {
-        rank: NODES,
-        to: None,
-        phase: Stage::Meet,
-        step: None,
-        experiment: None,
-        why: ODD.to_owned(),
-        lost: true,
-    };
-    let nodes = (0..NODES).flat_map(|rank| [node(rank)].into_iter().chain(figures(rank, call_ns)));
-    let pairs = [pair(1, 0, 1), pair(1, 2, 4), pair(2, 0, 6), pair(2, 4, 8), pair(2, 6, 7)];
-    let end = Event::End(End { wall_s: 60.0, interrupted: false });
-    [header, Event::Absent(absent)].into_iter().chain(nodes).chain(pairs).chain([end]).collect()
-}
+const PAIRS: [(u32, u32, u32); 5] = [(1, 0, 1), (1, 2, 4), (2, 0, 6), (2, 4, 8), (2, 6, 7)];
 
-fn write_sweep(here: &Here, file: &str, events: &[Event]) {
-    let mut text = Vec::new();
-    for event in events {
-        let mut line = serde_json::to_vec(event).unwrap();
-        seal(&mut line);
-        text.extend(line);
-        text.push(b'\n');
+/// A directory with the files of a sweep.
+fn write_sweep(here: &Here, dir: &str, started: &str, call_ns: f64) {
+    here.make_dir(dir);
+    for rank in 0..NODES {
+        let absent = Absent { why: ODD.to_owned(), ..Absent::default() };
+        let pairs = PAIRS.iter().filter(|pair| pair.1 == rank).copied();
+        let all = [header(rank, dir, started)]
+            .into_iter()
+            .chain(figures(rank, call_ns))
+            .chain(pairs.map(pair))
+            .chain([
+                Line { absent: Some(absent), ..Line::default() },
+                Line { end: Some(End { wall_s: 60.0, interrupted: false }), ..Line::default() },
+            ]);
+        let text: Vec<u8> = all.flat_map(|line| line.sealed().unwrap()).collect();
+        fs::write(here.path(&format!("{dir}/{rank}.jsonl")), text).unwrap();
     }
-    fs::write(here.path(file), text).unwrap();
 }
 
 /// A run on each of eight days, slower by a fifth since the 15th; and two sweeps.
@@ -151,9 +133,8 @@ fn measured() -> Here {
         }
         here.store(&lines(&events));
     }
-    let before = sweep("before the kernel", "2026-11-10T08:00:00Z", 100.0);
-    write_sweep(&here, "before.jsonl", &before);
-    write_sweep(&here, "after.jsonl", &sweep("after the kernel", "2026-11-20T08:00:00Z", 110.0));
+    write_sweep(&here, "before", "2026-11-10T08:00:00Z", 100.0);
+    write_sweep(&here, "after", "2026-11-20T08:00:00Z", 110.0);
     here
 }
 
@@ -161,8 +142,8 @@ fn measured() -> Here {
 fn export(here: &Here) {
     here.ends(0, &["runs", "export", "--ndjson", "--to", "lines"]);
     for sweep in ["before", "after"] {
-        let (record, to) = (format!("{sweep}.jsonl"), format!("lines/{sweep}.ndjson"));
-        here.ends(0, &["fleet", "report", &record, "--format", "ndjson", "-o", &to]);
+        let to = format!("lines/{sweep}.ndjson");
+        here.ends(0, &["fleet", "report", sweep, "--format", "ndjson", "-o", &to]);
     }
 }
 

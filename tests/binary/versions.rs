@@ -56,13 +56,18 @@ fn a_record_of_every_released_format_is_reported_compared_and_exported() {
     }
 }
 
+/// Format 1 was of a development version.
 #[test]
 fn a_sweep_of_every_format_is_exported() {
-    for format in 1..=fleet::sweep::FLEET_FORMAT {
+    for format in 2..=fleet::file::FLEET_FORMAT {
         let here = Here::new();
-        fs::write(here.path("sweep.jsonl"), kept_at("versions", &format!("sweep-{format}.jsonl")))
-            .unwrap();
-        let lines = here.ends(0, &["fleet", "report", "sweep.jsonl", "--format", "ndjson"]);
+        here.make_dir("sweep");
+        fs::write(
+            here.path("sweep/node.jsonl"),
+            kept_at("versions", &format!("node-{format}.jsonl")),
+        )
+        .unwrap();
+        let lines = here.ends(0, &["fleet", "report", "sweep", "--format", "ndjson"]);
         let lines = lines.json_lines();
         assert!(!lines.is_empty(), "{format}");
         assert!(lines.iter().all(|line| line["node"].is_string()), "{format}: {lines:?}");
@@ -93,11 +98,12 @@ fn other_formats_are_refused_with_the_way_out() {
         assert!(refused.err.contains("use a newer plumb"), "{refused:?}");
         assert_eq!(refused.err.lines().count(), 1, "{refused:?}");
     }
-    let sweeps = fleet::sweep::FLEET_FORMAT;
-    let text = kept_at("versions", &format!("sweep-{sweeps}.jsonl"));
-    fs::write(here.path("sweep.jsonl"), of_format(&text, sweeps + 1)).unwrap();
-    let refused = here.ends(2, &["fleet", "report", "sweep.jsonl", "--format", "ndjson"]);
-    assert!(refused.err.contains(&format!("its format is {}", sweeps + 1)), "{refused:?}");
+    let newer = fleet::file::FLEET_FORMAT + 1;
+    here.make_dir("sweep");
+    fs::write(here.path("sweep/n1.jsonl"), format!("{{\"node\":{{\"format\":{newer}}}}}\n"))
+        .unwrap();
+    let refused = here.ends(2, &["fleet", "report", "sweep", "--format", "ndjson"]);
+    assert!(refused.err.contains(&format!("its format is {newer}")), "{refused:?}");
     assert!(refused.err.contains("use a newer plumb"), "{refused:?}");
 }
 
@@ -125,13 +131,14 @@ fn the_page_names_the_versions_in_use() {
         ("flat result", version(&["report", "run.jsonl", "--format", "json"])),
         ("comparison", version(&compare)),
         ("sheet", sheet["sheet"].to_string()),
-        ("fleet record", fleet::sweep::FLEET_FORMAT.to_string()),
+        ("fleet file", fleet::file::FLEET_FORMAT.to_string()),
         ("line", lines[0]["format"].to_string()),
     ] {
         assert_eq!(documented(what), version, "{what}");
     }
     let log = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
-    let formats = ["record", "flat result", "comparison", "trend", "sheet", "fleet record", "line"]
-        .map(|what| format!("{what} {}", documented(what)));
+    let formats =
+        ["record", "flat result", "comparison", "trend", "A/B", "sheet", "fleet file", "line"]
+            .map(|what| format!("{what} {}", documented(what)));
     assert!(log.contains(&format!("Formats: {}.", formats.join(", "))), "{formats:?}");
 }

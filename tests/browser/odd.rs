@@ -54,7 +54,7 @@ fn strange_values() {
         ("cpu.peak", "rate"),
         ("memory.latency", "latency"),
         ("fs.io", "iops"),
-        ("fs.read", "burst"),
+        ("fs.read", "bandwidth"),
     ] {
         records::strange_samples(&mut events, id, metric);
     }

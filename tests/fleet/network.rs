@@ -146,11 +146,6 @@ impl Network {
         command.args(program).stdout(log.try_clone().unwrap()).stderr(log);
         command.spawn().unwrap()
     }
-
-    /// Processes that run at a host.
-    pub fn processes(&self, host: usize) -> Vec<u32> {
-        self.nets[host].processes()
-    }
 }
 
 impl Drop for Network {
@@ -189,11 +184,4 @@ pub fn address(host: usize) -> String {
 /// The switch's end of a host's cable.
 fn port(host: usize) -> String {
     format!("port{host}")
-}
-
-/// The whole lines of a sweep's record.
-pub fn whole_events(record: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(record).unwrap_or_default();
-    let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -86,21 +86,6 @@ impl Servers {
         write_script(&Path::new(&dir).join("ssh"), script);
     }
 
-    /// Lets in the owner of this key alone.
-    pub fn admits(&self, host: usize, key: &str) {
-        let public = self.network.here.path(&format!("{key}.pub"));
-        fs::copy(public, self.path(host, "authorized")).unwrap();
-    }
-
-    /// The server's processes at a host, without the shell that waits for them.
-    pub fn processes(&self, host: usize) -> Vec<u32> {
-        let is_server = |pid: &u32| {
-            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.contains("sshd")
-        };
-        self.network.processes(host).into_iter().filter(is_server).collect()
-    }
-
     /// A file that is a host's own.
     pub fn path(&self, host: usize, file: &str) -> PathBuf {
         self.network.here.path(&format!("{}/{file}", name(host)))

@@ -32,7 +32,7 @@ fn what_has_no_room_is_refused_before_anything_is_written() {
     let Some(disk) = Disk::new("ext4", 48 * MIB) else { return };
     let here = Here::new();
     let dir = disk.text();
-    let answer = here.ends(2, &run(&["fs.read"], "quick", &dir));
+    let answer = here.ends(3, &run(&["fs.read"], "quick", &dir));
     for words in ["may be written here", "--dir DIR with more free space", "fs.read.size"] {
         assert!(answer.err.contains(words), "{words}: {answer:?}");
     }

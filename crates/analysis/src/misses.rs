@@ -74,8 +74,8 @@ pub fn of_figure(figure: &Figure) -> Option<Miss<'_>> {
     both.into_iter().next()
 }
 
-/// How the value of a figure without an interval lies outside what was predicted. No score counts
-/// it.
+/// How the value of a figure without an interval lies outside what was predicted. It has no verdict,
+/// and no count of verdicts has it.
 fn by_value(figure: &Figure) -> Option<Miss<'_>> {
     let measured = figure.ci.is_none() && figure.outcome == Ending::Measured;
     let (value, metric) = figure.value.filter(|_| measured).zip(figure.metric.as_ref())?;

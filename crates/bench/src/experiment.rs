@@ -77,7 +77,7 @@ pub enum Preset {
     Quick,
     /// A run takes about six minutes.
     Standard,
-    /// About 70 minutes: everything listed.
+    /// About 90 minutes: everything listed.
     Thorough,
 }
 
@@ -254,9 +254,9 @@ pub struct DirFacts {
     /// Bytes that a run may write there in all: nine tenths of the free space of a directory that
     /// the user named, little of the one that a run takes by default.
     pub allowance_bytes: u64,
-    /// The sum of the shares that this is divided by: the selected experiments
-    /// ([`crate::device::shares`]).
-    pub shares: u64,
+    /// What each selected experiment may write of it, in bytes; an experiment that is not listed has
+    /// its share of all ([`crate::device::share`]).
+    pub portions: Vec<(&'static str, u64)>,
 }
 
 /// Why an experiment or case is absent, and what would help.
@@ -444,6 +444,9 @@ pub trait AnyExperiment: Sync {
     /// Whether a round may go without values of a measured metric that it has a prior of: the thing
     /// that the metric describes exists or not; its absence is a finding, not a failure.
     fn may_lack(&self, metric: &Metric) -> bool;
+
+    /// Whether a metric is a share of a whole.
+    fn is_share(&self, metric: &Metric) -> bool;
 
     /// Makes, once per stage, the files that rounds only read; calls `lives` often. Errors: why
     /// they could not be made.

@@ -49,8 +49,10 @@ impl Fitted {
 }
 
 /// A prediction of a metric times its coefficient: a time that much longer, a rate that much
-/// lower. What a law knows precisely stays.
+/// lower. What a law knows precisely stays, and so does time on a wire.
 pub fn applied(coefficient: f64, metric: &Metric, prediction: Prediction) -> Prediction {
+    let fixed = prediction.fixed.clamp(0.0, 1.0);
+    let coefficient = fixed + (1.0 - fixed) * coefficient;
     let Some(of) = prediction.range.filter(|_| coefficient != 1.0) else { return prediction };
     let power = power(metric, of);
     if power == 0 {
@@ -69,8 +71,8 @@ pub fn applied(coefficient: f64, metric: &Metric, prediction: Prediction) -> Pre
 
 /// The names of the groups that a figure belongs to, narrowest first: its case on all machines, those
 /// of its metric whose case has the same symbols, or the same first symbol (what is called, or by
-/// what), all of the metric, of the experiment, of the family. Priors and predictions from earlier
-/// figures are apart.
+/// what), all of the metric, of the experiment, of the family. Messages of all sizes are one case:
+/// else a longer one could come out shorter. Priors and predictions from earlier figures are apart.
 pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> [String; 6] {
     let symbols = case.0.iter().filter_map(|(name, value)| match value {
         Value::Text(text) if name != FAR => Some(text.as_str()),
@@ -80,10 +82,14 @@ pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> 
     let family = experiment.split('.').next().unwrap_or_default();
     let kind = if is_prior { "prior" } else { "derived" };
     let of_metric = format!("{kind} {experiment} {metric}");
+    let of_symbols = format!("{of_metric} ({})", symbols.join(" "));
     [
-        // A comma ends a cell of the table.
-        format!("{of_metric} {}", case.to_string().replace(',', ";")),
-        format!("{of_metric} ({})", symbols.join(" ")),
+        match case.int("message") {
+            Some(_) => of_symbols.clone(),
+            // A comma ends a cell of the table.
+            None => format!("{of_metric} {}", case.to_string().replace(',', ";")),
+        },
+        of_symbols,
         format!("{of_metric} {}", symbols.first().unwrap_or(&"-")),
         of_metric,
         format!("{kind} {experiment}"),
@@ -136,6 +142,21 @@ mod tests {
             assert_eq!(found.range.map(|of| of.likely), Some(likely), "{unit} {better:?}");
         }
         assert_eq!(fitted.coefficient("another"), 1.0);
+    }
+
+    #[test]
+    fn time_on_a_wire_stays() {
+        let range = Range { low: 1.0, likely: 2.0, high: 4.0 };
+        for (unit, better, likely) in
+            [(Unit::Ns, Better::Lower, 2.5), (Unit::BPerS, Better::Higher, 2.0 / 1.25)]
+        {
+            let metric = Metric::new("c", "", unit, better, Kind::Os);
+            for (fixed, likely) in [(0.75, likely), (1.0, 2.0)] {
+                let of = Prediction { fixed, ..Prediction::new(Some(range), "physics") };
+                let found = applied(2.0, &metric, of);
+                assert_eq!(found.range.map(|of| of.likely), Some(likely), "{unit} {fixed}");
+            }
+        }
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub struct Law {
     conditions: Vec<Condition>,
     bound: Option<Bound>,
     unsourced: bool,
+    /// The part of the likely value that no fitted coefficient scales.
+    fixed: f64,
     /// The reason of what is widest in it.
     doubt: String,
 }
@@ -82,7 +84,7 @@ impl Law {
         let doubt = because.to_string();
         let parts = vec![(share, doubt.clone())];
         let conditions = Vec::new();
-        Law { range, shares, parts, conditions, bound: None, unsourced: false, doubt }
+        Law { range, shares, parts, conditions, bound: None, unsourced: false, fixed: 0.0, doubt }
     }
 
     /// What base hardware takes.
@@ -150,7 +152,15 @@ impl Law {
         let factor = if self.range.likely == 0.0 { 0.0 } else { range.likely / self.range.likely };
         self.shares.hardware = scaled(self.shares.hardware, factor);
         self.shares.software = scaled(self.shares.software, factor);
+        self.fixed *= factor;
         self.range = range;
+        self
+    }
+
+    /// Says that a share of it is what a wire's nominal rate allows, which no coefficient scales.
+    #[must_use]
+    pub fn fixed(mut self, share: f64) -> Law {
+        self.fixed = share * self.range.likely;
         self
     }
 
@@ -237,6 +247,7 @@ impl Law {
     #[must_use]
     pub fn by(mut self, factor: Range) -> Law {
         self.range = product(self.range, factor);
+        self.fixed *= factor.likely;
         self.sharing(factor.likely, |share| product(share, factor))
     }
 
@@ -245,6 +256,7 @@ impl Law {
     pub fn inverse(mut self, scale: f64) -> Law {
         let factor = scale / self.range.likely.powi(2);
         self.range = inverse(scale, self.range);
+        self.fixed *= factor;
         self.sharing(factor, |share| inverse(factor * share.likely.powi(2), share))
     }
 
@@ -294,6 +306,8 @@ impl Law {
             unsourced: self.unsourced,
             doubt: Some(self.doubt).filter(|doubt| !doubt.is_empty()),
             otherwise: None,
+            fixed: if self.range.likely > 0.0 { self.fixed / self.range.likely } else { 0.0 },
+            most: None,
         }
     }
 }
@@ -310,6 +324,7 @@ impl Add for Law {
     fn add(self, other: Law) -> Law {
         let mut this = self.doubting(&other);
         this.range = sum(this.range, other.range);
+        this.fixed += other.fixed;
         this.shares.hardware = sum(this.shares.hardware, other.shares.hardware);
         this.shares.software = sum(this.shares.software, other.shares.software);
         this.with(&other)

@@ -164,7 +164,12 @@ fn scaled(prediction: Prediction, scale: f64, is_derived: bool, unit: Unit) -> P
         let other = other.unwrap_or(range);
         Range { low: range.low.min(other.low), high: range.high.max(other.high), ..range }
     });
-    let settled = range.and_then(Range::settled);
+    let within = |of: Range| {
+        let [low, likely, high] =
+            [of.low, of.likely, of.high].map(|end| end.min(prediction.most.unwrap_or(end)));
+        Range { low, likely, high }
+    };
+    let settled = range.and_then(Range::settled).map(within);
     let mut because = prediction.because;
     if range.is_some() && settled.is_none() {
         because += "; what the machine states of this gives no finite figure";
@@ -175,7 +180,16 @@ fn scaled(prediction: Prediction, scale: f64, is_derived: bool, unit: Unit) -> P
     });
     let range = settled;
     let doubt = prediction.doubt.filter(|_| range.is_some_and(|range| !range.predicts(unit)));
-    Prediction { range, because, shares, doubt, otherwise: None, ..prediction }
+    Prediction {
+        range,
+        because,
+        shares,
+        doubt,
+        otherwise: None,
+        most: None,
+        fixed: 0.0,
+        ..prediction
+    }
 }
 
 #[cfg(test)]
@@ -232,6 +246,18 @@ mod tests {
         let both = scaled(of, 0.4, false, Unit::Ns);
         assert_eq!(both.range, Some(Range { high: far.high, ..near }));
         assert_eq!(both.otherwise, None);
+    }
+
+    #[test]
+    fn nothing_passes_what_no_value_can_pass() {
+        for most in [1.0, 64.0] {
+            let of = Prediction {
+                most: Some(most),
+                ..Prediction::new(Some(range(0.5 * most, 0.9 * most, 1.4 * most)), "")
+            };
+            let found = scaled(of, 2.0, false, Unit::B).range.expect("it had one");
+            assert_eq!((found.likely, found.high), (0.9 * most, most));
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod contained;
 mod frozen;
 mod keys;
+mod messages;
 mod views;
 
 use super::{FAMILIES, find};

@@ -1,7 +1,6 @@
 //! How long a crosscheck takes, before it begins.
 
 use super::{Ours, Pairing};
-use bench::device::ALL_SHARES;
 use bench::experiment::{DirFacts, Site};
 use catalogue::FAMILIES;
 use session::params::Settings;
@@ -27,7 +26,7 @@ fn ours(ours: &Ours, site: &Site) -> Duration {
                 path: Default::default(),
                 file_system: String::new(),
                 allowance_bytes: site.memory_bytes,
-                shares: ALL_SHARES,
+                portions: Vec::new(),
             })
         }),
         case_ns: case_ns(ours.preset),

@@ -2,7 +2,6 @@
 
 use super::read::ZERO;
 use super::{Conditions, Output, Pairing, RIVALS, Rival, Statistic};
-use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::{recorded, sites};
 use bench::experiment::{DirFacts, Preset, Site};
 use catalogue::FAMILIES;
@@ -155,7 +154,7 @@ fn what_stands_beside_a_rival_is_planned() {
             path: PathBuf::from("/tmp/files"),
             file_system: "ext4".to_owned(),
             allowance_bytes: 8 << 30,
-            shares: ALL_SHARES,
+            portions: Vec::new(),
         }),
         ..site
     };

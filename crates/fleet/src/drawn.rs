@@ -1,163 +1,292 @@
-//! Figures that are drawn instead of measured, to try a sweep itself: many nodes on one machine,
-//! faults at any moment. A sweep of such nodes says so in its header, and never mixes with others.
+//! Drawn sweeps: files of nodes with lasting differences, whose rounds are resampled from recorded ones.
 
-use crate::sweep::{Estimate, Figure};
-use crate::wire::{OneTime, Order, Report};
-use anyhow::{Context, Result};
+use crate::file::{End, FLEET_FORMAT, Figure, Header, Line, Pair};
+use crate::hosts::List;
+use crate::matchings::steps_for;
+use crate::model::Again;
+use crate::schedule::Recipe;
 use fastrand::Rng;
-use host::fnv1a;
-use record::key::{CaseId, Key};
+use record::key::CaseId;
 use record::metric::{Better, Kind};
+use record::order::Gather;
 use record::unit::Unit;
-use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
-use std::time::Duration;
 
-/// What is drawn: the contents of a JSON file.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Drawn {
-    /// Equal seeds give equal figures.
-    pub seed: u64,
-    /// Figures of a node.
-    pub figures: u32,
-    /// By how much figures scatter between nodes: standard deviation of the logarithm.
-    pub scatter: f64,
-    /// Nodes with a factor of their rates, by rank.
-    pub slow: BTreeMap<String, f64>,
-    /// Links with a factor of their rate, by `FROM-TO`; both directions.
-    pub links: BTreeMap<String, f64>,
-    /// How long a measurement takes, in seconds.
-    pub takes_s: f64,
+/// Rounds of a figure in one measurement.
+const ROUNDS: usize = 6;
+/// How much slower a pair is beside the others of its slot, as a log.
+const CONTENTION: f64 = 0.1;
+/// Lasting differences of healthy nodes, as standard deviations of logs: hardware, and the rest.
+const SPREAD: (f64, f64) = (0.01, 0.03);
+/// What changes for all nodes from one step to the next, as a standard deviation of logs.
+const DRIFT: f64 = 0.02;
+
+/// Recorded rounds of one figure: deviations of the logarithm from the median, by run.
+#[derive(Clone, Debug)]
+pub struct Noise {
+    pub experiment: String,
+    pub better: Better,
+    /// Absent for a figure of pairs.
+    pub kind: Option<Kind>,
+    runs: Vec<Vec<f64>>,
 }
 
-impl Default for Drawn {
-    fn default() -> Self {
-        let (slow, links) = (BTreeMap::new(), BTreeMap::new());
-        Drawn { seed: 0, figures: 8, scatter: 0.01, slow, links, takes_s: 0.0 }
+impl Noise {
+    /// Recorded noise, one figure a line (`scripts/fleet/noise`): kind, direction, condition, key, runs.
+    pub fn parse(text: &str) -> Vec<Noise> {
+        let line = |line: &str| {
+            let parts: Vec<&str> = line.split('\t').collect();
+            let run = |text: &&str| text.split(' ').filter_map(|x| x.parse().ok()).collect();
+            Noise {
+                experiment: parts[3].to_owned(),
+                better: if parts[1] == "higher" { Better::Higher } else { Better::Lower },
+                kind: match parts[0] {
+                    "hardware" => Some(Kind::Hardware),
+                    "os" => Some(Kind::Os),
+                    "io" => Some(Kind::Io),
+                    _ => None,
+                },
+                runs: parts[4..].iter().map(run).collect(),
+            }
+        };
+        text.lines().map(line).collect()
+    }
+
+    /// A few figures of low noise, for tests of what is done with a sweep.
+    pub fn plain() -> Vec<Noise> {
+        let one = |(experiment, better, kind): (&str, Better, Option<Kind>)| {
+            let runs =
+                vec![vec![-0.004, -0.001, 0.0, 0.001, 0.003, 0.005], vec![-0.003, 0.0, 0.002]];
+            Noise { experiment: experiment.to_owned(), better, kind, runs }
+        };
+        let all = [
+            ("memory.bandwidth", Better::Higher, Some(Kind::Hardware)),
+            ("memory.latency", Better::Lower, Some(Kind::Hardware)),
+            ("cpu.peak", Better::Higher, Some(Kind::Hardware)),
+            ("os.syscall", Better::Lower, Some(Kind::Os)),
+            ("net.rtt", Better::Lower, None),
+            ("net.bandwidth", Better::Higher, None),
+        ];
+        all.map(one).to_vec()
+    }
+
+    /// A measurement with a level, as a log that is worse when it is more. All of its rounds come from
+    /// one recorded run: what lasts for minutes lasts for all of them.
+    fn measured(&self, level: f64, rng: &mut Rng) -> Figure {
+        let run = &self.runs[rng.usize(..self.runs.len())];
+        let mut logs: Vec<f64> = (0..ROUNDS).map(|_| run[rng.usize(..run.len())]).collect();
+        logs.sort_by(f64::total_cmp);
+        let sign = if self.better == Better::Higher { -1.0 } else { 1.0 };
+        let value = |log: f64| 1e9 * (log + sign * level).exp();
+        let is_rate = self.better == Better::Higher;
+        Figure {
+            experiment: self.experiment.clone(),
+            case: CaseId::new(),
+            metric: if is_rate { "bandwidth" } else { "latency" }.to_owned(),
+            unit: if is_rate { Unit::BPerS } else { Unit::Ns },
+            better: self.better,
+            kind: self.kind.unwrap_or(Kind::Io),
+            value: value(f64::midpoint(logs[ROUNDS / 2 - 1], logs[ROUNDS / 2])),
+            ci: Some((value(logs[0]), value(logs[ROUNDS - 1]))),
+            rounds: logs.into_iter().map(value).collect(),
+            predicted: None,
+        }
     }
 }
 
-/// Rounds of a drawn figure.
-const ROUNDS: u32 = 6;
+/// What is wrong with a fleet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
+    None,
+    /// A node is worse in one figure, by its index, as a log.
+    Figure(usize, usize, f64),
+    /// A path carries less, as a log; both figures of pairs.
+    Link(usize, usize, f64),
+    /// A node is worse in all of its figures and pairs, and in some pairs more than in others.
+    Node(usize, f64),
+}
+
+/// A fleet with its lasting differences.
+pub struct Drawn {
+    pub recipe: Recipe,
+    pub list: List,
+    noise: Vec<Noise>,
+    /// By node and figure; of figures of pairs for the near and the far end.
+    levels: Vec<Vec<(f64, f64)>>,
+    pub faults: Vec<Fault>,
+    rng: Rng,
+    steps: u32,
+}
+
+/// Standard normal (Box and Muller 1958).
+fn normal(rng: &mut Rng) -> f64 {
+    (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
+}
 
 impl Drawn {
-    /// Reads a file. Errors: it cannot be read, or says something else.
-    pub fn read(path: &Path) -> Result<Drawn> {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).with_context(|| format!("--figures {shown}"))?;
-        serde_json::from_str(&text).with_context(|| format!("--figures {shown}"))
-    }
-
-    /// How long a measurement takes.
-    pub fn takes(&self) -> Duration {
-        Duration::try_from_secs_f64(self.takes_s).unwrap_or_default()
-    }
-
-    /// The figures of a node.
-    pub fn alone(&self, rank: u32, again: u32) -> Vec<Figure> {
-        let slow = self.slow.get(&rank.to_string()).copied().unwrap_or(1.0);
-        let figure = |number: u32| {
-            let key = Key::new(
-                "memory.bandwidth",
-                &CaseId::new().with("drawn", u64::from(number)),
-                "bandwidth",
-            );
-            let scale = 1e9 * f64::from(number + 1) * slow;
-            let estimate = self.estimate(scale, &format!("node {rank} {number}"), again);
-            Figure {
-                rank,
-                key,
-                unit: Unit::BPerS,
-                better: Better::Higher,
-                kind: Kind::Hardware,
-                estimate,
-                predicted: Some((0.5e9 * f64::from(number + 1), 2e9 * f64::from(number + 1))),
-                again,
-            }
+    /// Nodes `n000` and so on, with one fault.
+    pub fn new(noise: &[Noise], size: usize, fault: Fault, seed: u64) -> Drawn {
+        let mut rng = Rng::with_seed(seed);
+        let mut level = |noise: &Noise| {
+            let spread = if noise.kind == Some(Kind::Hardware) { SPREAD.0 } else { SPREAD.1 };
+            (spread * normal(&mut rng), spread * normal(&mut rng))
         };
-        (0..self.figures).map(figure).collect()
-    }
-
-    /// The figures of a pair.
-    pub fn pair(&self, step: u32, from: u32, to: u32) -> Vec<Figure> {
-        let names = [format!("{from}-{to}"), format!("{to}-{from}")];
-        let slow = names.iter().find_map(|name| self.links.get(name)).copied().unwrap_or(1.0);
-        let case = CaseId::new().with("far", "peer");
-        let rate = self.estimate(1e9 * slow, &format!("rate {from} {to}"), step);
-        let time = self.estimate(5e4, &format!("time {from} {to}"), step);
-        let figure = |id, metric, unit, better, estimate| Figure {
-            rank: from,
-            key: Key::new(id, &case, metric),
-            unit,
-            better,
-            kind: Kind::Io,
-            estimate,
-            predicted: None,
-            again: 0,
+        let levels = (0..size).map(|_| noise.iter().map(&mut level).collect()).collect();
+        let hosts: Vec<String> = (0..size).map(|node| format!("n{node:03}")).collect();
+        let labels = vec![BTreeMap::new(); size];
+        let list = List { hosts, labels, pairs: Vec::new() };
+        let recipe = Recipe {
+            preset: "quick".to_owned(),
+            selectors: Vec::new(),
+            pair_selectors: vec![
+                "net.rtt:far=peer".to_owned(),
+                "net.bandwidth:far=peer".to_owned(),
+            ],
+            seed,
+            steps: None,
+            loads: [Some(0); 3],
+            alone_s: 100.0,
+            slot_s: 12.0,
         };
-        vec![
-            figure("net.bandwidth", "bandwidth", Unit::BPerS, Better::Higher, rate),
-            figure("net.rtt", "round_trip", Unit::Ns, Better::Lower, time),
-        ]
+        Drawn { recipe, list, noise: noise.to_vec(), levels, faults: vec![fault], rng, steps: 0 }
     }
 
-    /// What a node reports of an order; `None` of one that asks for no report.
-    pub(crate) fn report(&self, rank: u32, order: u64, what: &Order) -> Option<Report> {
-        Some(match what {
-            Order::Alone { again, .. } => Report::Alone {
-                order,
-                figures: self.alone(rank, *again),
-                absent: Vec::new(),
-                record: "drawn".to_owned(),
-            },
-            Order::Listen { nears, .. } => {
-                let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-                let doors = vec![(at, OneTime(String::new())); *nears as usize];
-                Report::Listening { order, doors }
-            }
-            Order::Reach { step, far, .. } => {
-                Report::Pair { order, figures: self.pair(*step, rank, *far) }
-            }
-            Order::Gather => Report::Gathered { order },
-            Order::Rest | Order::Leave { .. } => return None,
-        })
+    fn header(&self, list: &List, rank: usize, again: bool) -> Header {
+        let place = u32::try_from(rank).unwrap_or(u32::MAX);
+        let size = u32::try_from(list.hosts.len()).unwrap_or(u32::MAX);
+        let started = format!("2026-11-30T00:{:02}:00Z", self.steps);
+        let facts = [("cpu", "drawn"), ("kernel", "6.12")];
+        Header {
+            format: FLEET_FORMAT,
+            plumb: env!("CARGO_PKG_VERSION").to_owned(),
+            sweep: self.recipe.identity(list, &started, again),
+            again,
+            rank: place,
+            size,
+            host: list.hosts[rank].clone(),
+            hosts: if rank < 4 { list.hosts.clone() } else { Vec::new() },
+            started,
+            seed: self.recipe.seed,
+            preset: self.recipe.preset.clone(),
+            pair_selectors: self.recipe.pair_selectors.clone(),
+            alone_s: self.recipe.alone_s,
+            slot_s: self.recipe.slot_s,
+            slots: steps_for(size),
+            starter: "options".to_owned(),
+            stratum: facts
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into_iter()
+                .gather(),
+            ..Header::default()
+        }
     }
 
-    /// A value near `scale`: what `of` names has a deviation of its own, each time another small one.
-    fn estimate(&self, scale: f64, of: &str, time: u32) -> Estimate {
-        let own = Rng::with_seed(self.seed ^ fnv1a(of.as_bytes()));
-        let now = Rng::with_seed(self.seed ^ fnv1a(format!("{of} {time}").as_bytes()));
-        let log = self.scatter * (0.7 * normal(own) + 0.7 * normal(now));
-        let value = scale * log.exp();
-        let half = value * self.scatter;
-        let ci = Some((value - half, value + half));
-        Estimate { value, ci, rounds: ROUNDS, scatter: Some(self.scatter) }
+    /// The files of the sweep, each as its host and its lines.
+    pub fn sweep(&mut self) -> Vec<(String, Vec<Line>)> {
+        let list = self.list.clone();
+        self.measure(&list, false, CONTENTION, 0.0)
+    }
+
+    /// The files of a step of suspects.
+    pub fn again(&mut self, again: &Again) -> Vec<(String, Vec<Line>)> {
+        self.steps += 1;
+        let list = List::parse(&again.list()).unwrap_or_default();
+        let drift = DRIFT * normal(&mut self.rng);
+        self.measure(&list, true, 0.0, drift)
+    }
+
+    fn measure(
+        &mut self,
+        list: &List,
+        again: bool,
+        contention: f64,
+        drift: f64,
+    ) -> Vec<(String, Vec<Line>)> {
+        let slots = self.recipe.slots(list);
+        // A drift of each figure, by its index.
+        let drifts: Vec<f64> = self.noise.iter().map(|_| drift * normal(&mut self.rng)).collect();
+        let places: Vec<usize> = list.hosts.iter().map(|host| self.place(host)).collect();
+        let mut files = Vec::with_capacity(places.len());
+        for (rank, node) in places.iter().enumerate() {
+            let header = Box::new(self.header(list, rank, again));
+            let mut lines = vec![Line { node: Some(header), ..Line::default() }];
+            for at in 0..self.noise.len() {
+                if self.noise[at].kind.is_some() {
+                    let figure = self.figure(*node, at, drifts[at]);
+                    lines.push(Line { figure: Some(figure), ..Line::default() });
+                }
+            }
+            for (number, slot) in (0_u32..).zip(&slots) {
+                for (_, far) in slot.pairs.iter().filter(|pair| pair.0 as usize == rank) {
+                    let ends = (*node, places[*far as usize]);
+                    let figures = self.pair(ends, contention);
+                    let (to, purpose) = (list.hosts[*far as usize].clone(), slot.purpose);
+                    let begin_s = self.recipe.slot_begin_s(number);
+                    let pair = Pair {
+                        slot: number,
+                        purpose,
+                        to,
+                        begin_s,
+                        end_s: begin_s + 9.0,
+                        offset_s: 0.001,
+                        figures,
+                    };
+                    lines.push(Line { pair: Some(pair), ..Line::default() });
+                }
+            }
+            lines.push(Line {
+                end: Some(End { wall_s: 244.0, interrupted: false }),
+                ..Line::default()
+            });
+            files.push((list.hosts[rank].clone(), lines));
+        }
+        files
+    }
+
+    fn place(&self, host: &str) -> usize {
+        self.list.hosts.iter().position(|one| one == host).unwrap_or_default()
+    }
+
+    fn figure(&mut self, node: usize, at: usize, drift: f64) -> Figure {
+        let fault: f64 = self
+            .faults
+            .iter()
+            .map(|fault| match fault {
+                Fault::Figure(bad, figure, log) if (*bad, *figure) == (node, at) => *log,
+                Fault::Node(bad, log) if *bad == node => *log,
+                _ => 0.0,
+            })
+            .sum();
+        let level = self.levels[node][at].0 + fault + drift;
+        self.noise[at].measured(level, &mut self.rng)
+    }
+
+    fn pair(&mut self, (from, to): (usize, usize), contention: f64) -> Vec<Figure> {
+        let fault: f64 = self
+            .faults
+            .iter()
+            .map(|fault| match fault {
+                Fault::Link(a, b, log) if (*a, *b) == (from, to) => *log,
+                Fault::Node(bad, log) if *bad == from || *bad == to => {
+                    log * if (from ^ to) % 3 == 0 { 2.0 } else { 1.0 }
+                }
+                _ => 0.0,
+            })
+            .sum();
+        let pairs = (0..self.noise.len()).filter(|at| self.noise[*at].kind.is_none());
+        let pairs: Vec<usize> = pairs.collect();
+        let level = |levels: &[Vec<(f64, f64)>], at: usize| levels[from][at].0 + levels[to][at].1;
+        pairs
+            .into_iter()
+            .map(|at| {
+                let level = level(&self.levels, at) + fault + contention;
+                self.noise[at].measured(level, &mut self.rng)
+            })
+            .collect()
     }
 }
 
-/// A standard normal deviate (Box and Muller 1958).
-fn normal(mut rng: Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * rng.f64()).cos()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Drawn;
-
-    #[test]
-    fn equal_seeds_give_equal_figures_and_planted_ones_stand_out() {
-        let text = r#"{"seed":7,"slow":{"3":0.5},"links":{"1-2":0.1}}"#;
-        let drawn: Drawn = serde_json::from_str(text).unwrap();
-        assert_eq!(drawn.alone(1, 0), drawn.alone(1, 0));
-        assert_ne!(drawn.alone(1, 0), drawn.alone(1, 1));
-        let value = |rank| drawn.alone(rank, 0)[0].estimate.value;
-        assert!(value(3) < 0.6 * value(1));
-        let rate = |from, to| drawn.pair(0, from, to)[0].estimate.value;
-        assert!(rate(2, 1) < 0.2 * rate(1, 3));
-        assert!(serde_json::from_str::<Drawn>(r#"{"speed":1}"#).is_err());
-    }
+/// A file's text.
+pub fn text(lines: &[Line]) -> Vec<u8> {
+    lines.iter().flat_map(|line| line.sealed().unwrap_or_default()).collect()
 }

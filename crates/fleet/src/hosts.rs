@@ -1,101 +1,156 @@
-//! The list of hosts that a sweep over ssh starts: a line a host, as ssh takes its name, then its
-//! labels.
+//! The list of the hosts of a sweep: a line a host, in the order of the ranks, and in a step of
+//! suspects the pairs that are measured.
 //!
 //! ```text
-//! # host            labels
-//! n[1-16]           rack=r1 instance_type=c7
-//! me@10.0.0.17      rack=r2 address=192.168.0.17
+//! # host[:port]      labels
+//! n[1-16]            rack=r1 instance_type=c7
+//! 10.0.0.17:9000     rack=r2
+//! n1 > n4            # this pair and no others
 //! ```
 
-use crate::engine::label;
+use crate::matchings::Edge;
 use crate::nodelist;
 use anyhow::{Context, Result, ensure};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 
-/// Most hosts that one machine starts over ssh: each is a connection that is held open.
-pub const HOSTS_MAX: usize = 256;
-/// The label that is no label: where the other nodes reach the host.
-const ADDRESS: &str = "address";
+/// Port at which a node is reached where the list gives none. Below what Linux gives to clients.
+pub const PORT: u16 = 7412;
 
-/// A host of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
-    /// `[USER@]HOST`, as ssh takes it.
-    pub name: String,
-    /// Where the other nodes reach it, if that is not where ssh does.
-    pub address: Option<String>,
-    /// What the site says of the node.
-    pub labels: BTreeMap<String, String>,
+/// The hosts of a sweep by rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct List {
+    /// Names as the list has them, with the port where it gives one.
+    pub hosts: Vec<String>,
+    /// What the list says of a host, by rank.
+    pub labels: Vec<BTreeMap<String, String>>,
+    /// The pairs of a step of suspects; none for matchings.
+    pub pairs: Vec<Edge>,
 }
 
-/// Reads a list: empty lines and what follows a `#` are left out, and a name may have Slurm's
-/// brackets. Errors: a line of another form, by its number, a host that is listed twice, no
-/// host, or more than [`HOSTS_MAX`].
-pub fn hosts(text: &str) -> Result<Vec<Host>> {
-    let mut hosts = Vec::new();
-    let mut seen = BTreeSet::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.split('#').next().unwrap_or_default();
-        for host in of_line(line).with_context(|| format!("line {number}"))? {
-            ensure!(seen.insert(host.name.clone()), "line {number}: {} is listed twice", host.name);
-            hosts.push(host);
-        }
+impl List {
+    /// Hosts without labels. Errors: none, too many, or one twice.
+    pub fn new(hosts: Vec<String>) -> Result<List> {
+        let labels = vec![BTreeMap::new(); hosts.len()];
+        let list = List { hosts, labels, pairs: Vec::new() };
+        list.ranks()?;
+        Ok(list)
     }
-    ensure!(!hosts.is_empty(), "it lists no host: type a line for each, HOST [LABEL=VALUE ...]");
-    ensure!(
-        hosts.len() <= HOSTS_MAX,
-        "it lists {} hosts; plumb starts at most {HOSTS_MAX} over ssh: start more with Slurm, \
-         Kubernetes or MPI",
-        hosts.len()
-    );
-    Ok(hosts)
+
+    /// Ranks by host. Errors: there is no host, or one is listed twice.
+    pub fn ranks(&self) -> Result<HashMap<&str, u32>> {
+        ensure!(!self.hosts.is_empty(), "the list has no host: type a line for each");
+        let mut ranks = HashMap::new();
+        for (rank, host) in (0..).zip(&self.hosts) {
+            ensure!(ranks.insert(host.as_str(), rank).is_none(), "{host} is listed twice");
+        }
+        Ok(ranks)
+    }
+
+    /// Reads a list; what follows a `#` is left out, and names may have Slurm's brackets. Errors: a
+    /// line of another form, by its number; a host twice; a pair of hosts that are not listed.
+    pub fn parse(text: &str) -> Result<List> {
+        let mut list = List::default();
+        let mut pairs = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            match line.split_once('>') {
+                _ if line.is_empty() => {}
+                Some((near, far)) => pairs.push((number, near.trim(), far.trim())),
+                None => list.add(line).with_context(|| format!("line {number}"))?,
+            }
+        }
+        let ranks = list.ranks()?;
+        let rank = |number: usize, host: &str| {
+            let rank = ranks.get(host).copied();
+            rank.with_context(|| format!("line {number}: {host} is in no line of its own"))
+        };
+        let pairs = pairs.into_iter().map(|(number, near, far)| {
+            ensure!(near != far, "line {number}: {near} is paired with itself");
+            Ok((rank(number, near)?, rank(number, far)?))
+        });
+        let pairs: Vec<Edge> = pairs.collect::<Result<_>>()?;
+        Ok(List { pairs, ..list })
+    }
+
+    fn add(&mut self, line: &str) -> Result<()> {
+        let mut words = line.split_whitespace();
+        let names = words.next().unwrap_or_default();
+        let labels = words.map(label).collect::<Result<BTreeMap<_, _>>>()?;
+        // An address of IPv6 has brackets of its own.
+        let is_address = names.starts_with('[');
+        let names = if is_address { vec![names.to_owned()] } else { nodelist::hosts(names)? };
+        for name in names {
+            ensure!(!name.starts_with('-'), "{name:?} is not a host");
+            address(&name)?;
+            self.hosts.push(name);
+            self.labels.push(labels.clone());
+        }
+        Ok(())
+    }
 }
 
-fn of_line(line: &str) -> Result<Vec<Host>> {
-    let mut words = line.split_whitespace();
-    let Some(names) = words.next() else { return Ok(Vec::new()) };
-    // ssh would take it for an option.
-    ensure!(!names.starts_with('-'), "{names:?} is not a host");
-    let mut labels = words.map(label).collect::<Result<BTreeMap<_, _>>>()?;
-    let address = labels.remove(ADDRESS);
-    let names = nodelist::hosts(names)?;
-    ensure!(
-        address.is_none() || names.len() == 1,
-        "address= is of one host, and the line lists {}",
-        names.len()
-    );
-    let host = |name| Host { name, address: address.clone(), labels: labels.clone() };
-    Ok(names.into_iter().map(host).collect())
+/// Host and port of a name of a list. Errors: the port is not one.
+pub fn address(name: &str) -> Result<(&str, u16)> {
+    match name.rsplit_once(':') {
+        // A bare address of IPv6 has more colons and no port.
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+            let port = port.parse().with_context(|| format!("{port:?} of {name} is not a port"))?;
+            Ok((host.trim_start_matches('[').trim_end_matches(']'), port))
+        }
+        _ => Ok((name.trim_start_matches('[').trim_end_matches(']'), PORT)),
+    }
+}
+
+/// A label of a node, `name=value`. Errors: it lacks its name or its value.
+pub fn label(text: &str) -> Result<(String, String)> {
+    let parts = text.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
+    let (name, value) =
+        parts.filter(|(name, value)| !name.is_empty() && !value.is_empty()).with_context(|| {
+            format!("{text:?} is not a label: type NAME=VALUE, for example rack=r1")
+        })?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::hosts;
+    use super::{List, PORT, address};
 
     #[test]
-    fn a_line_is_a_host_with_its_labels() {
-        let text = "# all\nn[1-2] rack=r1 zone=b\n\n me@far address=fd00::7 # spare\n";
-        let hosts = hosts(text).unwrap();
-        let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
-        assert_eq!(names, ["n1", "n2", "me@far"]);
-        assert_eq!(hosts[1].labels["rack"], "r1");
-        assert_eq!(hosts[1].labels.len(), 2);
-        assert_eq!(hosts[2].address.as_deref(), Some("fd00::7"));
-        assert!(hosts[2].labels.is_empty());
+    fn a_line_is_a_host_with_labels_or_a_pair() {
+        let list =
+            List::parse("# all\nn[1-2] rack=r1 # two\n10.0.0.7:99\n\nn1 > 10.0.0.7:99\n").unwrap();
+        assert_eq!(list.hosts, ["n1", "n2", "10.0.0.7:99"]);
+        assert_eq!(list.labels[1]["rack"], "r1");
+        assert!(list.labels[2].is_empty());
+        assert_eq!(list.pairs, [(0, 2)]);
     }
 
     #[test]
-    fn errors_name_the_line() {
+    fn an_address_may_have_a_port() {
+        for (name, expected) in [
+            ("n1", ("n1", PORT)),
+            ("n1:99", ("n1", 99)),
+            ("fd00::1", ("fd00::1", PORT)),
+            ("[fd00::1]:99", ("fd00::1", 99)),
+        ] {
+            assert_eq!(address(name).unwrap(), expected, "{name}");
+        }
+        assert!(address("n1:x").is_err());
+    }
+
+    #[test]
+    fn errors_are_one_line_and_name_theirs() {
         for (text, part) in [
             ("n1\nn2 rack", "line 2"),
-            ("n1\nn[1-3]", "line 2: n1 is listed twice"),
+            ("n1\nn[1-3]", "n1 is listed twice"),
+            ("n1\nn1 > n1", "paired with itself"),
+            ("n1\nn1 > n9", "line 2: n9"),
             ("-oProxyCommand=x", "line 1"),
-            ("n[1-2] address=10.0.0.1", "line 1"),
+            ("n1:port", "line 1"),
             ("# none\n", "no host"),
-            ("n[1-300]", "at most 256"),
         ] {
-            let error = format!("{:#}", hosts(text).unwrap_err());
-            assert!(error.contains(part), "{text}: {error}");
+            let error = format!("{:#}", List::parse(text).unwrap_err());
+            assert!(error.contains(part) && error.lines().count() == 1, "{text}: {error}");
         }
     }
 }

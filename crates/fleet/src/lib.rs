@@ -1,36 +1,31 @@
-//! Many machines: a sweep over a fleet, its record, and which node or link is slower than its peers.
+//! Many machines: what the nodes of a sweep measure, and which node or link is slower than its peers.
 //!
-//! A sweep is N copies of `plumb fleet node`, started by whatever starts programs there ([`place`]).
-//! Rank 0 decides (`rank0`) what a [`recipe`] asks for, and writes the record ([`book`]); the
-//! others execute orders (`wire`) that reach them over a tree ([`tree`], `relay`). A node
-//! measures by starting its own binary ([`serve`]).
+//! An engine starts a copy of `plumb fleet run` on each node ([`place`]). All copies compute the same
+//! [`schedule`] and follow it by the clock ([`node`]). Each writes a [`file`] of its own, and no process
+//! gathers them: [`read`] takes a directory of files, [`model`] judges, [`report`] shows it.
 //!
-//! R0 to R4 are the published lab reports of docs/REPORTS.md. METHOD is docs/METHOD.md.
+//! METHOD is docs/METHOD.md.
 #![forbid(unsafe_code)]
 
-pub mod book;
 pub mod compare;
-pub mod drawn;
-pub mod engine;
+mod describe;
 #[cfg(any(test, feature = "fixtures"))]
-pub mod fixture;
+pub mod drawn;
+mod extract;
+pub mod file;
+mod fit;
 pub mod hosts;
-pub mod kubernetes;
 pub mod matchings;
 pub mod model;
-mod nodelist;
+pub mod names;
+pub mod node;
+pub mod nodelist;
+mod paired;
+mod peers;
 pub mod place;
-pub mod plan;
-mod rank0;
+mod process;
 pub mod read;
-pub mod recipe;
-mod relay;
+mod repeats;
 pub mod report;
+pub mod schedule;
 pub mod secret;
-pub mod serve;
-#[cfg(any(test, feature = "fixtures"))]
-pub mod simulated;
-pub mod sweep;
-pub mod tree;
-mod values;
-mod wire;

@@ -2,6 +2,7 @@
 
 use crate::place::SIZE_MAX;
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The hosts of a list, in its order. The syntax is that of `scontrol show hostnames` (slurm.conf,
 /// "NodeName"): names with commas between them, each with any number of brackets that hold numbers
@@ -62,9 +63,38 @@ fn expand(prefix: &str, rest: &str, hosts: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
+/// Hosts as one list of that syntax: names that differ in the number at their end share brackets.
+pub fn compact(hosts: &[String]) -> String {
+    let mut groups: BTreeMap<(&str, usize), BTreeSet<u64>> = BTreeMap::new();
+    let mut others: BTreeSet<&str> = BTreeSet::new();
+    for host in hosts {
+        let stem = host.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        let digits = &host[stem.len()..];
+        // Without leading zeros numbers of all lengths share a list.
+        let width = if digits.starts_with('0') { digits.len() } else { 0 };
+        match digits.parse() {
+            Ok(number) => groups.entry((stem, width)).or_default().insert(number),
+            Err(_) => others.insert(host),
+        };
+    }
+    let group = |((stem, width), numbers): ((&str, usize), BTreeSet<u64>)| {
+        let numbers: Vec<u64> = numbers.into_iter().collect();
+        if let [number] = numbers[..] {
+            return format!("{stem}{number:0width$}");
+        }
+        let runs = numbers.chunk_by(|one, next| one + 1 == *next).map(|run| match run {
+            [first, .., last] => format!("{first:0width$}-{last:0width$}"),
+            _ => format!("{:0width$}", run[0]),
+        });
+        format!("{stem}[{}]", runs.collect::<Vec<String>>().join(","))
+    };
+    let names = others.into_iter().map(str::to_owned);
+    names.chain(groups.into_iter().map(group)).collect::<Vec<String>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::hosts;
+    use super::{compact, hosts};
 
     #[test]
     fn brackets_are_expanded() {
@@ -77,6 +107,13 @@ mod tests {
             ("n[1-2]-ib.example,gw", "n1-ib.example n2-ib.example gw"),
         ] {
             assert_eq!(hosts(list).unwrap().join(" "), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn hosts_share_brackets_where_their_numbers_differ() {
+        for list in ["n1", "n[1-3,7]", "n[08-10]", "login,n[1,3]", "a,n[9-11]"] {
+            assert_eq!(compact(&hosts(list).unwrap()), list.replace("[08-10]", "10,n[08-09]"));
         }
     }
 

@@ -1,82 +1,229 @@
-//! The place of one node in a sweep, as what started it says: its rank among how many, and where
-//! they meet.
+//! The place of a node in its sweep, as what started it says: its rank, and the hosts of all ranks.
+//!
+//! Nothing of an engine is linked or started here. Sources of the variables: `srun`(1), "Output
+//! environment variables"; Kubernetes, "Indexed Job for Parallel Processing with Static Work
+//! Assignment"; Open MPI's `mpirun`(1); the process management interfaces PMI-1 and PMIx as `srun --mpi`
+//! sets them.
 
-use anyhow::{Result, ensure};
+use crate::hosts::{List, address};
+use crate::nodelist;
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 
 /// Most nodes of a sweep.
 pub const SIZE_MAX: u32 = 100_000;
 
-/// A node's place in a sweep.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// 0 to size - 1.
-    pub rank: u32,
-    /// Number of nodes of the sweep.
-    pub size: u32,
-    /// Where they meet: `HOST:PORT` of rank 0.
-    pub meet: String,
-    /// What started the node: `slurm`, `kubernetes`, `mpi`, `ssh` or `options`.
-    pub starter: String,
-    /// Name of the node, as the engine calls it; the host name where absent.
+/// What the command line says of the place; it comes before the environment.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    pub rank: Option<u32>,
+    pub size: Option<u32>,
+    /// Name of the headless Service of an Indexed Job.
+    pub service: Option<String>,
+    pub list: Option<List>,
+    /// Name of this host; the kernel's, where neither this nor the engine has one.
     pub name: Option<String>,
-    /// What the site says of the node: `rack`, `instance_type`, `zone`, `switch`, by name.
-    pub labels: BTreeMap<String, String>,
+}
+
+/// A node's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub rank: u32,
+    pub list: List,
+    /// What started the node: slurm, kubernetes, mpi or options.
+    pub starter: &'static str,
 }
 
 impl Place {
-    /// Checks that the place is one. Errors: no such rank, a size that no sweep has, or no meeting
-    /// point.
-    pub fn check(&self) -> Result<()> {
-        ensure!(
-            (1..=SIZE_MAX).contains(&self.size),
-            "a sweep has 1 to {SIZE_MAX} nodes, not {}: correct --size",
-            self.size
-        );
-        ensure!(
-            self.rank < self.size,
-            "rank {} of {} nodes does not exist: ranks go from 0 to {}",
-            self.rank,
-            self.size,
-            self.size - 1
-        );
-        self.meeting().map(drop)
+    /// This node's name in the list.
+    pub fn host(&self) -> &str {
+        &self.list.hosts[self.rank as usize]
     }
 
-    /// Host and port of the meeting point. Errors: it is not `HOST:PORT`.
-    pub fn meeting(&self) -> Result<(&str, u16)> {
-        let parts = self.meet.rsplit_once(':').and_then(|(host, port)| {
-            let host =
-                host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-            Some((host, port.parse().ok()?)).filter(|(host, _)| !host.is_empty())
-        });
-        let way_out = "the meeting point is HOST:PORT of rank 0, for example 10.1.2.3:7412";
-        parts.ok_or_else(|| anyhow::anyhow!("--meet {}: {way_out}", self.meet))
+    /// Number of nodes.
+    pub fn size(&self) -> u32 {
+        u32::try_from(self.list.hosts.len()).unwrap_or(u32::MAX)
     }
+}
+
+/// A starter by its variables; the first size that is set counts.
+struct Launcher {
+    starter: &'static str,
+    rank: &'static str,
+    size: &'static [&'static str],
+}
+
+const SLURM_SIZES: &[&str] = &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"];
+
+/// In this order: a launcher of MPI may itself be started by Slurm, whose ranks are then those of its
+/// helpers.
+const LAUNCHERS: [Launcher; 5] = [
+    Launcher { starter: "kubernetes", rank: "JOB_COMPLETION_INDEX", size: &[] },
+    Launcher { starter: "mpi", rank: "OMPI_COMM_WORLD_RANK", size: &["OMPI_COMM_WORLD_SIZE"] },
+    Launcher { starter: "mpi", rank: "PMI_RANK", size: &["PMI_SIZE"] },
+    Launcher { starter: "mpi", rank: "PMIX_RANK", size: SLURM_SIZES },
+    Launcher { starter: "slurm", rank: "SLURM_PROCID", size: SLURM_SIZES },
+];
+
+/// The place of this node. Errors: neither options nor environment give one, or they contradict each
+/// other; the message says what to type.
+pub fn place(environment: &BTreeMap<String, String>, given: &Given) -> Result<Place> {
+    let get =
+        |name: &str| environment.get(name).map(String::as_str).filter(|text| !text.is_empty());
+    let number = |name: &str| -> Result<Option<u32>> {
+        let Some(text) = get(name) else { return Ok(None) };
+        let number = text.parse().with_context(|| format!("{name}={text} is not a number"))?;
+        Ok(Some(number))
+    };
+    let launcher = LAUNCHERS.iter().find(|launcher| get(launcher.rank).is_some());
+    let mut starter = launcher.map_or("options", |launcher| launcher.starter);
+    let engine_rank = launcher.map(|launcher| number(launcher.rank)).transpose()?.flatten();
+    // srun may set the variables of MPI as well.
+    if engine_rank.is_some() && number("SLURM_PROCID")? == engine_rank {
+        starter = "slurm";
+    }
+    let sizes = launcher.map_or(&[][..], |launcher| launcher.size);
+    let size = sizes.iter().find_map(|name| number(name).transpose()).transpose()?;
+    let size = given.size.or(size);
+    let list = match (&given.list, get("SLURM_STEP_NODELIST"), starter) {
+        (Some(list), ..) => list.clone(),
+        (None, Some(nodes), "slurm") => List::new(nodelist::hosts(nodes)?)?,
+        (None, None, "slurm") => bail!(
+            "Slurm started no step here: start the nodes with srun, which the batch script does not \
+             do by itself"
+        ),
+        (None, _, "kubernetes") => List::new(pods(&get, given, size)?)?,
+        _ => bail!("which hosts take part is not known: type --hosts FILE, a host a line"),
+    };
+    let hosts = u32::try_from(list.hosts.len()).unwrap_or(u32::MAX);
+    ensure!(hosts <= SIZE_MAX, "a sweep has at most {SIZE_MAX} nodes, and the list has {hosts}");
+    if let Some(size) = size.filter(|size| *size != hosts) {
+        bail!("the list has {hosts} hosts, but {size} nodes were started: start one on each");
+    }
+    let kernel = get("HOSTNAME");
+    let name = given.name.as_deref().or_else(|| get("SLURMD_NODENAME")).or(kernel);
+    let rank = given.rank.or_else(|| rank_by_name(&list, name)).or(engine_rank);
+    let rank = rank.with_context(|| {
+        let name = name.unwrap_or("this host");
+        format!("{name} is not in the list of hosts: correct the list, or type --rank R")
+    })?;
+    ensure!(
+        rank < hosts,
+        "rank {rank} does not exist: {hosts} hosts have the ranks 0 to {}",
+        hosts - 1
+    );
+    Ok(Place { rank, list, starter })
+}
+
+/// The rank of a host by its name, or the part of that before the first dot.
+fn rank_by_name(list: &List, name: Option<&str>) -> Option<u32> {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let name = name?;
+    let host = |listed: &String| address(listed).map_or(String::new(), |(host, _)| host.to_owned());
+    let is_it = |listed: &String| host(listed) == name || short(&host(listed)) == short(name);
+    let places: Vec<u32> =
+        (0..).zip(&list.hosts).filter(|(_, listed)| is_it(listed)).map(|(at, _)| at).collect();
+    // Several entries of one host differ in their ports: the engine's rank says which one this is.
+    <[u32; 1]>::try_from(places).ok().map(|[place]| place)
+}
+
+/// The pods of an Indexed Job, whose names in its Service are the job's, a hyphen and their index.
+fn pods<'env>(
+    get: &impl Fn(&str) -> Option<&'env str>,
+    given: &Given,
+    size: Option<u32>,
+) -> Result<Vec<String>> {
+    let size = size.context("type --size N, the number of the Job's completions")?;
+    ensure!(size <= SIZE_MAX, "a sweep has at most {SIZE_MAX} nodes");
+    let service = given.service.as_deref().context("type --service NAME, the headless Service")?;
+    let pod = get("JOB_COMPLETION_INDEX")
+        .zip(get("HOSTNAME"))
+        .and_then(|(index, host)| host.strip_suffix(index)?.strip_suffix('-'));
+    let job = pod.context("HOSTNAME is not that of an Indexed Job's pod: set no hostname there")?;
+    Ok((0..size).map(|index| format!("{job}-{index}.{service}")).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Place;
+    use super::{Given, Place, place};
+    use crate::hosts::List;
+    use std::collections::BTreeMap;
 
-    fn place(rank: u32, size: u32, meet: &str) -> Place {
-        Place { rank, size, meet: meet.to_owned(), ..Place::default() }
+    fn environment(variables: &str) -> BTreeMap<String, String> {
+        let variables = variables.split_whitespace().map(|one| one.split_once('=').unwrap());
+        variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    fn found(variables: &str, given: &Given) -> Place {
+        place(&environment(variables), given).unwrap()
+    }
+
+    fn listed(text: &str) -> Given {
+        Given { list: Some(List::parse(text).unwrap()), ..Given::default() }
     }
 
     #[test]
-    fn a_place_is_a_rank_below_a_size_and_a_meeting_point() {
-        assert_eq!(place(0, 1, "node0:7412").meeting().unwrap(), ("node0", 7412));
-        assert_eq!(place(0, 1, "[fd00::1]:7412").meeting().unwrap(), ("fd00::1", 7412));
-        assert!(place(3, 4, "10.0.0.1:1").check().is_ok());
-        for (rank, size, meet) in [
-            (4, 4, "a:1"),
-            (0, 0, "a:1"),
-            (0, 200_000, "a:1"),
-            (0, 2, "a"),
-            (0, 2, ":1"),
-            (0, 2, "a:x"),
+    fn slurm_gives_all() {
+        let step = "SLURM_PROCID=2 SLURM_NTASKS=9 SLURM_STEP_NUM_TASKS=4 SLURMD_NODENAME=n3 \
+                    SLURM_JOB_NODELIST=n[0-8] SLURM_STEP_NODELIST=n[1-3,7]";
+        let place = found(step, &Given::default());
+        assert_eq!((place.rank, place.host(), place.size()), (2, "n3", 4));
+        assert_eq!(place.starter, "slurm");
+        // srun --mpi=pmix sets more.
+        assert_eq!(
+            found(&format!("{step} PMIX_RANK=2 PMI_RANK=2 PMI_SIZE=4"), &Given::default()),
+            place
+        );
+        let batch = environment("SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_NODELIST=n[1-4]");
+        assert!(super::place(&batch, &Given::default()).unwrap_err().to_string().contains("srun"));
+    }
+
+    #[test]
+    fn launchers_of_mpi_give_the_rank_and_the_list_gives_the_hosts() {
+        let list = "10.0.0.1:1\n10.0.0.1:2\n10.0.0.1:3\n";
+        for variables in [
+            "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 SLURM_PROCID=0 SLURM_NTASKS=1",
+            "PMI_RANK=1 PMI_SIZE=3",
+            "PMIX_RANK=1",
         ] {
-            assert!(place(rank, size, meet).check().is_err(), "{rank} {size} {meet}");
+            let place = found(variables, &listed(list));
+            assert_eq!(
+                (place.rank, place.host(), place.starter),
+                (1, "10.0.0.1:2", "mpi"),
+                "{variables}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_indexed_job_has_a_pod_for_each_index() {
+        let given = Given { size: Some(16), service: Some("sweep".to_owned()), ..Given::default() };
+        let place = found("JOB_COMPLETION_INDEX=12 HOSTNAME=plumb-12", &given);
+        assert_eq!((place.rank, place.host()), (12, "plumb-12.sweep"));
+        assert_eq!((place.size(), place.starter), (16, "kubernetes"));
+    }
+
+    #[test]
+    fn a_list_knows_a_host_by_its_name() {
+        let place = found("HOSTNAME=n2.example.org", &listed("n[1-3]"));
+        assert_eq!((place.rank, place.starter), (1, "options"));
+        let given = Given { rank: Some(2), ..listed("n[1-3]") };
+        assert_eq!(found("HOSTNAME=elsewhere", &given).rank, 2);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_one_line() {
+        for (variables, given, part) in [
+            ("", Given::default(), "--hosts FILE"),
+            ("HOSTNAME=x", listed("n[1-3]"), "x is not in the list"),
+            ("PMI_RANK=1 PMI_SIZE=4", listed("n[1-3]"), "the list has 3 hosts, but 4 nodes"),
+            ("PMI_RANK=three", listed("n[1-3]"), "PMI_RANK=three"),
+            ("PMI_RANK=7", listed("n[1-3]"), "rank 7"),
+            ("JOB_COMPLETION_INDEX=0 HOSTNAME=a-0", Given::default(), "--size N"),
+            ("SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_NODELIST=n[1", Given::default(), "n[1"),
+        ] {
+            let error = format!("{:#}", place(&environment(variables), &given).unwrap_err());
+            assert!(error.contains(part) && error.lines().count() == 1, "{variables}: {error}");
         }
     }
 }

@@ -52,20 +52,16 @@ impl Mode {
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: f64 = 4096.0;
-/// The names of operations in a second and of their bytes: rates or, of a window that is too short
-/// for that name, bursts.
-const IOPS: [&str; 2] = ["iops", "burst_iops"];
-const BANDWIDTH: [&str; 2] = ["bandwidth", "burst"];
 const NOTHING: Range = range(0.0, 0.0, 0.0);
 
-/// Figures of an earlier experiment by the names of a metric, those above zero.
+/// Figures of an earlier experiment's metric, those above zero.
 fn figures<'run>(
     facts: Facts<'run>,
     experiment: &'static str,
-    names: &'static [&'static str],
+    metric: &'static str,
 ) -> impl Iterator<Item = (&'run CaseId, f64)> {
-    let of = move |name: &&'static str| facts.known.map(|known| known.figures(experiment, name));
-    names.iter().filter_map(of).flatten().filter(|(_, value)| *value > 0.0)
+    let all = facts.known.map(|known| known.figures(experiment, metric));
+    all.into_iter().flatten().filter(|(_, value)| *value > 0.0)
 }
 
 /// Figures of fs.read in a mode and, where one is named, a pattern, each with the size of its file.
@@ -73,30 +69,25 @@ fn read_figures<'run>(
     facts: Facts<'run>,
     pattern: Option<Pattern>,
     mode: &'run str,
-    names: &'static [&'static str],
+    metric: &'static str,
 ) -> impl Iterator<Item = (u64, f64)> {
     let has = move |case: &CaseId| {
         case.text("mode") == Some(mode)
             && pattern.is_none_or(|pattern| case.text("pattern") == Some(pattern.text()))
     };
-    let of = figures(facts, "fs.read", names).filter(move |(case, _)| has(case));
+    let of = figures(facts, "fs.read", metric).filter(move |(case, _)| has(case));
     of.map(|(case, value)| (case.int("size").unwrap_or(0), value))
 }
 
 /// What fs.read measured of its largest file.
-fn of_largest(
-    facts: Facts,
-    pattern: Pattern,
-    mode: &str,
-    names: &'static [&'static str],
-) -> Option<f64> {
-    let of = read_figures(facts, Some(pattern), mode, names);
+fn of_largest(facts: Facts, pattern: Pattern, mode: &str, metric: &'static str) -> Option<f64> {
+    let of = read_figures(facts, Some(pattern), mode, metric);
     of.max_by_key(|(size, _)| *size).map(|(_, value)| value)
 }
 
 /// What fs.read measured of its largest cold file in a row, with readahead, in bytes per ns.
 pub fn measured_stream(facts: Facts) -> Option<f64> {
-    let rate = of_largest(facts, Pattern::Sequential, Mode::Cold.text(), &BANDWIDTH);
+    let rate = of_largest(facts, Pattern::Sequential, Mode::Cold.text(), "bandwidth");
     rate.map(|rate| rate / 1e9)
 }
 

@@ -135,7 +135,8 @@ pub fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: u64) ->
         let more = [there, back].map(|bytes| serialization(way, transport, bytes));
         let all = more.into_iter().flatten().fold(around(ns, 0.3), sum);
         let us = ns / 1e3;
-        return Law::hardware(all, format!("a round trip takes {us:.1} µs (--set host.net.rtt)"));
+        let law = Law::hardware(all, format!("a round trip takes {us:.1} µs (--set host.net.rtt)"));
+        return law.fixed(1.0);
     }
     let there = passage(way, transport, there, Toward::Far);
     let back = passage(way, transport, back, Toward::Near);
@@ -172,7 +173,7 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> L
     };
     let on_wire = serialization(way, transport, bytes).map(|on_wire| {
         let frames = way.frames(transport, bytes).count;
-        Law::hardware(on_wire, format!("{bytes} B on the wire in {frames} frames"))
+        Law::hardware(on_wire, format!("{bytes} B on the wire in {frames} frames")).fixed(1.0)
     });
     (law.unsourced() + on_wire).when(way.has_gateway, |law| {
         law.reaching(GATEWAY_HIGH_NS).and("beyond a gateway, at an unknown distance")

@@ -62,6 +62,12 @@ pub struct Prediction {
     /// make one range of both.
     #[serde(skip)]
     pub otherwise: Option<Range>,
+    /// Share of the likely time that a wire's nominal rate decides: no fitted coefficient scales it.
+    #[serde(skip)]
+    pub fixed: f64,
+    /// What no value can pass: 1 of a share, the limit of what fits into it.
+    #[serde(skip)]
+    pub most: Option<f64>,
 }
 
 impl Prediction {

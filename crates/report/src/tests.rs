@@ -1,6 +1,7 @@
 //! Goldens of every format on the synthetic run. `UPDATE_GOLDENS=1` rewrites them.
 
 mod beside;
+mod claims;
 mod nearest;
 mod odd;
 mod probes;

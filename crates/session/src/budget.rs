@@ -7,7 +7,8 @@
 //! more than that preset could have given them, before the others get as many as the next smaller
 //! preset could have given these. So a larger preset is the more precise even where its time is
 //! short. Then the widest intervals go on, a look at a time. Where time is too short for the first
-//! looks, all series get fewer rounds alike.
+//! looks, the experiments of the key figures have theirs, as far as each other series keeps one
+//! round, and the others get fewer rounds alike.
 
 #[cfg(test)]
 mod coverage;
@@ -95,6 +96,8 @@ pub struct Claim<'run> {
     pub once: bool,
     /// Whether it must not be interleaved.
     pub alone: bool,
+    /// Whether its experiment has key figures.
+    pub has_keys: bool,
     /// Rounds that it has before widths decide.
     pub least: u32,
     /// Whether the next rounds are of cases that lack rounds of a core that was alone.
@@ -166,12 +169,13 @@ impl<'run> Budget<'run> {
             return turns(once, 1);
         }
         let rounds = |at: &usize| self.claims[*at].rounds;
-        let fewest = passes.iter().map(rounds).min().unwrap_or(0);
-        if !passes.is_empty() && self.affords(fewest + 1) {
+        let is_afforded = |at: &usize| self.affords(self.claims[*at].has_keys, rounds(at) + 1);
+        let passes: Vec<usize> = passes.into_iter().filter(is_afforded).collect();
+        if let Some(fewest) = passes.iter().map(rounds).min() {
             let behind = passes.into_iter().filter(|at| rounds(at) == fewest);
             return turns(behind, fewest + 1);
         }
-        let next = alone.into_iter().find(|at| self.affords(rounds(at) + 1));
+        let next = alone.into_iter().find(is_afforded);
         next.map_or(Vec::new(), |at| turns([at], rounds(&at) + 1))
     }
 
@@ -263,9 +267,13 @@ impl<'run> Budget<'run> {
         self.until(at, self.target(at))
     }
 
-    /// Whether all series can have so many rounds. A first one is always tried.
-    fn affords(&self, target: u32) -> bool {
-        let all = (0..self.claims.len()).map(|at| self.until(at, target));
+    /// Whether all series of the key figures (`has_keys`), or all others, can have so many rounds:
+    /// these beside the first looks of those, those beside one round of these. A first one is always
+    /// tried.
+    fn affords(&self, has_keys: bool, target: u32) -> bool {
+        let others = if has_keys { 1 } else { self.rules.first() };
+        let rounds = |claim: &Claim| if claim.has_keys == has_keys { target } else { others };
+        let all = self.claims.iter().enumerate().map(|(at, claim)| self.until(at, rounds(claim)));
         target == 1 || all.sum::<Duration>() <= self.left
     }
 

@@ -8,7 +8,6 @@ use crate::plan::{case_ns, default_budget, lacks, plan};
 use crate::select::Selection;
 use crate::setup::Usage;
 use crate::site::{Files, site};
-use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::{RECORDED, bare_site, calibrated, on_a_thread, rehearsal};
 use bench::experiment::{
     AnyExperiment, Card, DirFacts, Domain, Family, Known, Offer, Params, Preset, Role, Site, Skip,
@@ -61,7 +60,7 @@ pub fn site_of(root: &Root, preset: Preset) -> Result<Site, Usage> {
         path: "/".into(),
         file_system: root_mount.map_or_else(String::new, |mount| mount.fs.clone()),
         allowance_bytes: 2 << 30,
-        shares: ALL_SHARES,
+        portions: Vec::new(),
     };
     Ok(Site { dir: Some(dir), ..nowhere })
 }
@@ -213,14 +212,17 @@ fn check_prior(experiment: &dyn AnyExperiment, site: &Site, case: &Case, metric:
     if let Some(range) = prediction.range {
         let ordered = range.low <= range.likely && range.likely <= range.high;
         let finite = range.low.is_finite() && range.high.is_finite();
-        let is_share = matches!(metric.unit, Unit::Ratio | Unit::Count);
+        let may_be_zero = matches!(metric.unit, Unit::Ratio | Unit::Count);
         let least = match ZERO_OR_LESS.contains(&(card.id, &metric.name)) {
             true => f64::NEG_INFINITY,
-            false if is_share => 0.0,
+            false if may_be_zero => 0.0,
             false => f64::MIN_POSITIVE,
         };
         let is_positive = range.low >= least;
         assert!(ordered && finite && is_positive, "{about}: {range:?}");
+        let limit = case.id.int("limit").filter(|_| metric.name == "cached");
+        let most = limit.map(|bytes| bytes as f64).or(experiment.is_share(metric).then_some(1.0));
+        assert!(most.is_none_or(|most| range.high <= most), "{about}: {range:?}");
     }
     if let Some(bound) = prediction.bound {
         assert!(bound.constant.is_finite() && bound.uncertainty >= 0.0, "{about}: {bound:?}");
@@ -271,7 +273,7 @@ pub fn here_with(dir: &Path) -> Site {
             path: dir.canonicalize().expect("it is there"),
             file_system: String::new(),
             allowance_bytes: 1 << 34,
-            shares: ALL_SHARES,
+            portions: Vec::new(),
         }),
         ..here()
     }

@@ -1,6 +1,7 @@
 //! A plan: a selection resolved against one site.
 
 mod demands;
+mod room;
 
 use self::demands::demand_few;
 use crate::budget::Claim;
@@ -10,8 +11,8 @@ use crate::setup::Usage;
 use bench::device;
 use bench::experiment::placement;
 use bench::experiment::{
-    AnyExperiment, Card, DirFacts, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site,
-    Skip, ViewCard, lacks_loopback,
+    AnyExperiment, Card, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site, Skip,
+    ViewCard, lacks_loopback,
 };
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
@@ -61,6 +62,7 @@ impl Work {
             stage: self.stage,
             once: self.once(),
             alone: self.alone(),
+            has_keys: !self.experiment.card().keys.is_empty(),
             share: 1.0,
             stated: self.cost,
             preparation: self.preparation,
@@ -100,7 +102,8 @@ pub fn default_budget(preset: Preset) -> Duration {
         // On a busy machine, too, all first looks fit into it.
         Preset::Quick => 72,
         Preset::Standard => 360,
-        Preset::Thorough => 4200,
+        // 20 minutes of it are R3's ten minutes of each type of arithmetic.
+        Preset::Thorough => 5400,
     })
 }
 
@@ -125,7 +128,7 @@ pub fn plan(
     let chosen: Vec<(&'static Family, &'static dyn AnyExperiment)> = experiments(families)
         .filter(|(family, experiment)| selection.wants(family, experiment.card()))
         .collect();
-    let site = &shared(site, |id| chosen.iter().any(|(_, experiment)| experiment.card().id == id));
+    let site = &shared(selection, settings, preset, site, &chosen);
     let levels = levels(&chosen);
     let mut planned = Planned::nothing(preset);
     planned.plan.looks = preset.looks().to_vec();
@@ -177,9 +180,19 @@ pub fn plan(
 }
 
 /// The site where what may be written is divided among the chosen experiments.
-fn shared(site: &Site, is_chosen: impl Fn(&str) -> bool) -> Site {
-    let dir = |dir: DirFacts| DirFacts { shares: device::shares(is_chosen), ..dir };
-    Site { dir: site.dir.clone().map(dir), ..site.clone() }
+fn shared(
+    selection: &Selection,
+    settings: &Settings,
+    preset: Preset,
+    site: &Site,
+    chosen: &[(&'static Family, &'static dyn AnyExperiment)],
+) -> Site {
+    let ids: Vec<&'static str> = chosen.iter().map(|(_, one)| one.card().id).collect();
+    room::shared(site, preset, &ids, |id, site| {
+        let (family, experiment) = chosen.iter().find(|(_, one)| one.card().id == id)?;
+        let params = settings.params(experiment.card(), preset);
+        offer(family, *experiment, selection, &params, site).ok()?.ok()
+    })
 }
 
 impl Planned {
@@ -329,7 +342,7 @@ fn offer(
         let cases = offer.series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
         let wanted = cases.chain(offer.skipped.iter().map(|(case, _)| case));
         let wanted: BTreeSet<CaseId> = wanted.filter(|case| is_wanted(case)).cloned().gather();
-        if !wanted.is_empty() && device::shares(|id| id == card.id) > 0 {
+        if !wanted.is_empty() && device::share(card.id) > 0 {
             // What may be written is for these cases alone.
             offer = match offered(&Params { only: Some(wanted), ..params.clone() }) {
                 Ok(offer) => offer,

@@ -222,7 +222,7 @@ impl Setup {
     }
 
     /// Checks that the machine allows anything of what was selected; the reasons say what would
-    /// help. Errors: [`Usage`]: it allows nothing.
+    /// help. Errors: it allows nothing, which is no error in what was typed.
     pub fn measures_something(&self) -> Result<()> {
         if !self.planned.work.is_empty() {
             return Ok(());
@@ -236,7 +236,7 @@ impl Setup {
             }
         }
         reasons.truncate(3);
-        bail!(Usage(format!("nothing selected can be measured here: {}", reasons.join("; "))))
+        bail!("nothing selected can be measured here: {}", reasons.join("; "))
     }
 
     /// Makes the run's own directory below the one of `--dir`, and those that series have

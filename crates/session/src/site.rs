@@ -2,7 +2,6 @@
 
 use crate::plan::case_ns;
 use crate::setup::Usage;
-use bench::device::ALL_SHARES;
 use bench::experiment::{DirFacts, Preset, Site};
 use bench::fitted::Fitted;
 use host::block::Mount;
@@ -161,7 +160,7 @@ fn dir_facts(
             false => mount.map(|mount| mount.fs.clone()).unwrap_or_default(),
         },
         allowance_bytes: allowance(found.free_bytes as f64) as u64,
-        shares: ALL_SHARES,
+        portions: Vec::new(),
         path,
     })
 }

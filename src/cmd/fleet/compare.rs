@@ -2,12 +2,12 @@
 
 mod fail_on;
 
-use super::records::{open, titles};
+use super::directory::{open, titles};
 use crate::cmd::fail_on::{Rule, parse};
-use crate::cmd::rendered::{Format, Shown};
+use crate::cmd::rendered::Place;
 use crate::cmd::{Failure, output};
 use fleet::compare::{Comparison, compare};
-use fleet::report::compared::{build, csv, json};
+use fleet::report::compared::build;
 use report::{counted, html, markdown, terminal};
 use std::path::PathBuf;
 
@@ -26,17 +26,15 @@ use std::path::PathBuf;
     cannot show a change of its size.
 
 Examples:
-  plumb fleet compare before.jsonl after.jsonl
-  plumb fleet compare before.jsonl after.jsonl --all --format html -o comparison.html
-  plumb fleet compare before.jsonl after.jsonl --fail-on slower:5%@memory --fail-on apart"
+  plumb fleet compare before after
+  plumb fleet compare before after --all --format html -o comparison.html
+  plumb fleet compare before after --fail-on slower:5%@memory --fail-on apart"
 )]
 pub struct Args {
-    /// The record of the base sweep, A
-    #[arg(required_unless_present = "schema")]
-    base: Option<PathBuf>,
-    /// The record of the new sweep, B
-    #[arg(required_unless_present = "schema")]
-    new: Option<PathBuf>,
+    /// Directory of the base sweep's files, A
+    base: PathBuf,
+    /// Directory of the new sweep's files, B
+    new: PathBuf,
     /// Exit with 1 only on findings that this rule names: slower, faster, changed (on all nodes), apart
     /// (a node went another way), missing (a figure or a node) or never; `slower:5%` for changes of at
     /// least 5 % of the base value; `slower:5%@memory` for these figures alone (selectors as in `plumb
@@ -46,34 +44,44 @@ pub struct Args {
     /// Show all figures and all differences around them too
     #[arg(long)]
     all: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
+    format: Format,
     #[command(flatten)]
-    shown: Shown,
-    /// Print the JSON Schema of --format json instead
-    #[arg(long, exclusive = true)]
-    schema: bool,
+    place: Place,
+}
+
+/// What a comparison of sweeps can be rendered as.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// Text for this terminal
+    Terminal,
+    /// One HTML page that opens offline
+    Html,
+    /// Markdown that fits a comment on a pull request, and lists what it omits
+    Markdown,
+    /// One object with everything
+    Json,
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    let (Some(base), Some(new)) = (&args.base, &args.new) else {
-        return Ok(output::print(json::SCHEMA)?);
-    };
     let rules = parse(&args.fail_on, &fail_on::WORDS).map_err(Failure::Usage)?;
-    let (base, new) = (open(base)?, open(new)?);
-    if base.header == new.header {
+    let (base, new) = (open(&args.base, None)?, open(&args.new, None)?);
+    if base.header() == new.header() {
         output::diagnose("plumb: the sweep is compared with itself; name the new one");
     }
     let comparison = compare(&base, &new);
     let titles = titles([&base, &new]);
-    let document = |whole| build(&comparison, &titles, whole);
-    let Shown { format, place } = &args.shown;
-    let text = match format {
-        Format::Terminal => terminal::render(&document(args.all), place.look()),
+    let document = |whole| build(&comparison, (&base, &new), &titles, whole);
+    let text = match args.format {
+        Format::Terminal => terminal::render(&document(args.all), args.place.look()),
         Format::Html => html::render(&document(true), html::Print::Full),
         Format::Markdown => markdown::render(&document(true)),
-        Format::Csv => csv::render(&comparison),
-        Format::Json => json::render(&comparison),
+        Format::Json => {
+            format!("{:#}\n", serde_json::to_value(&comparison).map_err(anyhow::Error::from)?)
+        }
     };
-    place.write(&text)?;
+    args.place.write(&text)?;
     if comparison.nodes.is_empty() {
         return Err(Failure::usage(
             "the sweeps have no node in common: nodes are paired by their names",

@@ -1,98 +1,153 @@
-//! `plumb fleet run`: starts the nodes of a sweep, follows it, and reports.
+//! `plumb fleet run`: one of the N copies of which a sweep consists.
 
-use crate::cmd::fleet::slurm::{JobArgs, drain, swept};
-use crate::cmd::fleet::sweep::SweepArgs;
-use crate::cmd::fleet::{report, ssh};
+use super::directory::list;
+use super::sweep::SweepArgs;
 use crate::cmd::run::stop_flag;
-use crate::cmd::{Failure, usage};
+use crate::cmd::{Failure, output, time, usage};
 use anyhow::Context;
-use clap::Parser;
-use fleet::engine::MEET_PORT;
-use session::setup::run_name;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use fleet::file::Writer;
+use fleet::node::{Options, Start, run as measure};
+use fleet::place::{Given, place};
+use fleet::secret::secret;
+use record::order::Gather;
+use session::store::{Store, journal};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
-/// Starts a sweep on many machines, follows it, and reports
+/// Measures this node as one of a sweep, and writes its file
+///
+/// An engine starts one copy on each node, with the same options: Slurm, Kubernetes, a launcher of MPI,
+/// pdsh, or a loop over ssh. Rank, size and hosts come from the engine's environment or from options.
+/// All nodes measure themselves at the same time, then in pairs, in slots that begin by the clock. No
+/// node waits for another one longer than a part of a slot, and no process gathers anything.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The list of --hosts has a host a line, as ssh takes its name, then its labels; n[1-16] stands for n1 to n16. \
-`address=` is where the other nodes reach a host, if that is not where ssh does:
-  n[1-16]        rack=r1 instance_type=c7
-  me@10.0.0.17   rack=r2 address=192.168.0.17
-The first host that answers gathers the results. ssh must log in without a question. Hosts that refuse, do not \
-answer, or have another plumb get a line; the sweep goes on without them.")]
+Examples:
+  srun plumb fleet run --key-file sweep.key --start-in 30s --out out/%h.jsonl
+  mpirun -np 16 plumb fleet run --hosts hosts --key-file sweep.key --out out/%h.jsonl
+  pdsh -w ^hosts plumb fleet run --hosts hosts --key-file sweep.key --out out/%h.jsonl
+  plumb fleet report out
+
+`plumb agent --new-key FILE` makes the key. Other engines: docs/FLEET.md. Nodes listen at the port 7412 and \
+the three after it, or at the port that the list of hosts gives.")]
 pub struct Args {
-    /// Submit a job to Slurm
-    #[arg(long, conflicts_with = "hosts")]
-    slurm: bool,
-    /// Start the nodes over ssh, on the hosts of this list
-    #[arg(long, value_name = "FILE", required_unless_present = "slurm")]
-    hosts: Option<PathBuf>,
-    #[command(flatten)]
-    pub(super) job: JobArgs,
-    /// With --slurm: follow a job that was submitted before
-    #[arg(long, value_name = "ID", requires = "slurm")]
-    pub(super) job_id: Option<String>,
-    /// With --slurm: Ctrl-C cancels the job [default: it goes on]
-    #[arg(long, requires = "slurm")]
-    pub(super) cancel: bool,
-    /// With --hosts: send this binary to hosts that have no plumb or another version; the copy is
-    /// removed at the end
-    #[arg(long, requires = "hosts")]
-    pub(super) copy: bool,
-    /// With --hosts: port at which the nodes meet
-    #[arg(long, value_name = "PORT", default_value_t = MEET_PORT)]
-    pub(super) port: u16,
-    /// The record of the sweep [default: a new file in this directory]
+    /// File to write, - for the standard output; in its name %h is the host and %r the rank
+    #[arg(long, value_name = "FILE", required_unless_present = "into")]
+    out: Option<String>,
+    /// Directory of a sweep's files to add those of a step of suspects to
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    into: Option<PathBuf>,
+    /// This is a step of suspects, as --into says by itself
+    #[arg(long)]
+    again: bool,
+    /// When measuring begins: a time in UTC, for example 2026-11-30T08:00:00Z, or seconds since 1970
+    #[arg(long, value_name = "TIME", value_parser = start_at)]
+    start_at: Option<f64>,
+    /// The same as a time from now, where the engine starts all nodes within a quarter of a slot
+    #[arg(long, value_name = "DURATION", value_parser = time, default_value = "30s", conflicts_with = "start_at")]
+    start_in: Duration,
+    /// List of the hosts, a line each, with labels as in `n[1-4] rack=r1` [default: from the engine]
     #[arg(long, value_name = "FILE")]
-    pub(super) out: Option<PathBuf>,
-    /// With --hosts: keep each node's own record there, in this directory of its host [default: not
-    /// kept]
-    #[arg(long, value_name = "DIR", requires = "hosts")]
-    pub(super) records: Option<String>,
-    /// With --slurm: after the report, take the nodes that are confirmed to be slower or unstable out
-    /// of service. Shows what it does, and asks first
-    #[arg(long, requires = "slurm")]
-    drain: bool,
-    /// With --drain: do not ask
-    #[arg(long, requires = "drain")]
-    yes: bool,
+    hosts: Option<PathBuf>,
+    /// Rank of this node, from 0 [default: its place in the list, or from the engine]
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
+    /// Number of nodes [default: from the engine]
+    #[arg(long, value_name = "N")]
+    size: Option<u32>,
+    /// Headless Service of a Kubernetes Indexed Job
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
+    /// Name of this node in the list [default: as the engine calls it, or the host name]
+    #[arg(long)]
+    name: Option<String>,
+    /// What the site says of this node, for example rack=r1; may be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// File with the secret of the sweep [default: the environment variable PLUMB_FLEET_KEY]
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Directory for the files that experiments write and remove [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
+    #[arg(long, value_name = "LIST")]
+    cpu: Option<String>,
     #[command(flatten)]
-    pub(super) sweep: SweepArgs,
+    sweep: SweepArgs,
 }
 
-/// `plumb fleet report`, as a user types it.
-#[derive(Parser)]
-struct Report {
-    #[command(flatten)]
-    args: report::Args,
+fn label(text: &str) -> Result<(String, String), String> {
+    fleet::hosts::label(text).map_err(|error| error.to_string())
+}
+
+fn start_at(text: &str) -> Result<f64, String> {
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Ok(seconds.into());
+    }
+    let time = humantime::parse_rfc3339_weak(text);
+    let since = time.ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let seconds = since.map(|since| since.as_secs_f64());
+    seconds.ok_or_else(|| {
+        "type a time in UTC such as 2026-11-30T08:00:00Z, or seconds since 1970".to_owned()
+    })
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
     let stop = stop_flag()?;
-    let record = match &args.hosts {
-        Some(list) => over_ssh(&args, list, &stop)?,
-        None => swept(&args, &stop)?,
+    let mut environment: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .gather();
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    environment.insert("HOSTNAME".to_owned(), kernel.trim().to_owned());
+    let given = Given {
+        rank: args.rank,
+        size: args.size,
+        service: args.service,
+        list: args.hosts.as_deref().map(list).transpose()?,
+        name: args.name,
     };
-    let reported = report::run(Report::parse_from([Path::new("report"), &record]).args);
-    if args.drain {
-        drain(&record, args.yes)?;
+    let place = place(&environment, &given).map_err(usage)?;
+    let recipe = args.sweep.recipe()?;
+    let key = secret(args.key_file.as_deref()).map_err(usage)?;
+    let writer = match (&args.into, &args.out) {
+        (Some(dir), _) => Writer::into_directory(dir, place.host()),
+        (None, out) => Writer::create(out.as_deref().unwrap_or("-"), place.host(), place.rank),
+    };
+    let writer = writer.map_err(usage)?;
+    let prefix = format!("plumb fleet run, {}", place.host());
+    let say = |line: &str| output::diagnose(&format!("{prefix}: {line}"));
+    journal::recover(&Store::here(), &stop).iter().for_each(|note| say(note));
+    let options = Options {
+        place,
+        recipe,
+        key,
+        start: args.start_at.map_or(Start::In(args.start_in.as_secs_f64()), Start::At),
+        again: args.again || args.into.is_some(),
+        labels: args.labels.into_iter().gather(),
+        dir: args.dir,
+        cpus: args.cpu,
+        plumb: std::env::current_exe().context("cannot find this binary")?,
+    };
+    match measure(&options, writer, &say, &stop)? {
+        true => Ok(()),
+        false => {
+            Err(Failure::Interrupted("interrupted; the file has what was measured".to_owned()))
+        }
     }
-    reported
 }
 
-fn over_ssh(args: &Args, list: &Path, stop: &AtomicBool) -> Result<PathBuf, Failure> {
-    let shown = list.display();
-    let text = std::fs::read_to_string(list).with_context(|| format!("cannot read {shown}"));
-    let hosts =
-        text.and_then(|text| fleet::hosts::hosts(&text).with_context(|| format!("{shown}")));
-    let hosts = hosts.map_err(usage)?;
-    let out =
-        args.out.clone().unwrap_or_else(|| format!("plumb-fleet-{}.jsonl", run_name()).into());
-    let plumb = args.job.plumb.as_ref().map_or("plumb".into(), |plumb| plumb.to_string_lossy());
-    args.sweep.recipe(hosts.len() as u32, "ssh", false)?;
-    let mut words = args.sweep.arguments();
-    words.extend(args.job.node.iter().cloned());
-    let sweep = ssh::Sweep { hosts: &hosts, args, plumb: &plumb, out: &out, options: &words };
-    sweep.run(stop)
+#[cfg(test)]
+mod tests {
+    use super::start_at;
+
+    #[test]
+    fn a_start_is_a_time_or_seconds() {
+        assert_eq!(start_at("1970-01-01T00:01:00Z"), Ok(60.0));
+        assert_eq!(start_at("1700000000"), Ok(1.7e9));
+        for bad in ["soon", "08:00", "-5", ""] {
+            assert!(start_at(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -49,6 +49,8 @@ pub trait Experiment: Sync + 'static {
     /// Measured metrics that a round may lack though they are predicted: that is a finding, no
     /// failure.
     const MAY_LACK: &'static [&'static str] = &[];
+    /// Metrics that are shares of a whole: no prediction of them passes 1.
+    const SHARES: &'static [&'static str] = &[];
     /// Files that are made before its rounds.
     const FILES: Option<Files> = None;
     /// A directory below which the run makes a work directory for a series alone, in the journal.
@@ -227,11 +229,19 @@ impl<E: Experiment> AnyExperiment for E {
             false => E::law(facts, &E::Case::from_id(&case.id)?, case, metric),
         };
         let coefficient = facts.coefficient(E::CARD.id, &case.id, &metric.name);
-        Some(applied(coefficient, metric, by_law?))
+        let mut prediction = applied(coefficient, metric, by_law?);
+        if self.is_share(metric) {
+            prediction.most = Some(1.0);
+        }
+        Some(prediction)
     }
 
     fn may_lack(&self, metric: &Metric) -> bool {
         E::MAY_LACK.contains(&&*metric.name)
+    }
+
+    fn is_share(&self, metric: &Metric) -> bool {
+        E::SHARES.contains(&&*metric.name)
     }
 
     fn prepare(

@@ -3,7 +3,6 @@
 pub mod joined;
 
 use super::{AnyExperiment, DirFacts, Known, Site};
-use crate::device;
 use crate::fitted::Fitted;
 use crate::link::{CalibrateOrder, RoundOrder};
 use crate::measure::calibrate;
@@ -116,8 +115,10 @@ pub fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// A site with a directory on ext4 in which a run may write so much.
 pub fn with_dir(site: Site, path: &str, allowance_bytes: u64) -> Site {
     let (path, file_system) = (path.into(), "ext4".to_owned());
-    let shares = device::ALL_SHARES;
-    Site { dir: Some(DirFacts { path, file_system, allowance_bytes, shares }), ..site }
+    Site {
+        dir: Some(DirFacts { path, file_system, allowance_bytes, portions: Vec::new() }),
+        ..site
+    }
 }
 
 /// A machine with a disk below `/x`: its name, whether it spins, its cache (`write back`), options

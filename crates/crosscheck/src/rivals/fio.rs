@@ -91,7 +91,7 @@ const OPERATIONS: Figure = Figure {
     unit: Unit::OpPerS,
     ..RATE
         .named("iops")
-        .metric("burst_iops")
+        .metric("iops")
         .keyed(7)
         .read("iops")
         .taken(Statistic::Own("operations of all rounds over their time", |run, row| {
@@ -205,7 +205,7 @@ fn rounds(all: &[Samples], row: &Row) -> Result<Vec<(f64, f64, f64)>> {
     };
     let of = |samples: &Samples, name: &str| samples.quantities.get(name).copied();
     let only = |samples: &Samples| samples.raw.samples().first().copied();
-    let rates = all.iter().filter(|samples| is_meant(samples, "burst_iops"));
+    let rates = all.iter().filter(|samples| is_meant(samples, "iops"));
     let rounds: Vec<(f64, f64, f64)> = rates
         .map(|rate| {
             let is_its =

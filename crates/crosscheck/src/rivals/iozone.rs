@@ -91,7 +91,7 @@ const TABLE: [Entry; 2] = [
 const IOZONE: Entry = Entry { limit_s: 120, budget_s: 60, ..entry("iozone", "fs.io") };
 /// The report of this title beside plumb's reads of this case.
 const fn read(name: &'static str, title: &'static str, case: &'static str, goal: Goal) -> Figure {
-    let rate = RATE.named(name).metric("burst").in_case(case, title).goal(goal);
+    let rate = RATE.named(name).metric("bandwidth").in_case(case, title).goal(goal);
     rate.taken(Statistic::MeanOfRounds).differs(READ)
 }
 

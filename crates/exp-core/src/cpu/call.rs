@@ -130,6 +130,7 @@ impl Experiment for Call {
     type Case = Called;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("call.rs");
+    const SHARES: &'static [&'static str] = &["linearity"];
 
     fn cases(_: &Site, preset: Preset) -> Vec<Called> {
         let (ways, types, counts): (&[Way], &[Argument], Vec<u64>) = match preset {

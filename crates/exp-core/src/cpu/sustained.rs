@@ -18,11 +18,12 @@
 //! group (throttling) are read between blocks, and the time in which the threads had no CPU (taken
 //! by other load). Load pauses for a few milliseconds a second.
 //!
-//! Levels are found by change point (ED-PELT, at least 3 s long, correlated values penalised). Each
-//! change of 1 % or more is reported with its second, its levels, and the counter that changed with
-//! it by at least half as much; otherwise it is unexplained. A falling clock with more throttling
-//! events is thermal throttling. The trace has everything; an unknown column is 0, and a note says
-//! so.
+//! Levels are at least 3 s long. One that differs by 5 % (and three times the scatter from second to
+//! second) is found however short it is; smaller ones by change point (ED-PELT, correlated values
+//! penalised), if they last long enough. Each change of 1 % or more is reported with its second, its
+//! levels, and the counter that changed with it by at least half as much; otherwise it is
+//! unexplained. A falling clock with more throttling events is thermal throttling. The trace has
+//! everything; an unknown column is 0, and a note says so.
 //!
 //! ## Prediction
 //!
@@ -32,7 +33,7 @@
 //! ## Reading the result
 //!
 //! The figure is the median second, with an interval over blocks. `changes` counts the reported
-//! changes; `change_1` and so on describe them. A first level above all later ones is boost that
+//! changes; `change_1` and so on describe the 20 largest. A first level above all later ones is boost that
 //! heat ended. Steal and throttling are shares of the CPUs' time.
 //!
 //! ## Pitfalls
@@ -52,11 +53,12 @@ mod changes;
 use super::peak::load;
 use crate::add;
 use bench::prelude::*;
-use changes::{COLUMNS, Second, unknown_columns};
+use changes::{COLUMNS, Change, DESCRIBED, Second, unknown_columns};
 use host::counters::Snapshot;
 use host::{Outside, Root};
 use laws::cpu::peak::{Arithmetic, Element, Op, Threads, Width, measured_peak, sustained_rate};
 use record::event::{Isolation, Repeat};
+use record::order::InOrder;
 use std::time::Instant;
 
 bench::experiment!(Sustained);
@@ -92,9 +94,10 @@ static CARD: Card = Card {
         Lasting::PARAMS,
         settings! {
             "duration": Domain::ns(1_000_000, 86_400_000_000_000), ["auto", "20s", "600s"] =>
-                "duration of the widest instruction with all CPUs; auto: quick does not measure it";
+                "duration of the widest instruction with all CPUs, and of the mix; auto: quick does \
+                 not measure them";
             "duration_part": Domain::ns(1_000_000, 86_400_000_000_000), ["20s", "20s", "60s"] =>
-                "duration with another number of threads, and of the mix";
+                "duration with another number of threads";
             "block": Domain::ns(1_000_000, 60_000_000_000), ["1s"; 3] =>
                 "length of one block; each block gives one value";
         }
@@ -155,7 +158,7 @@ impl Experiment for Sustained {
                 _ => "all".to_owned(),
             };
             let duration = match (case.threads, case.op) {
-                (Threads::All, None) => "duration",
+                (Threads::All, _) | (_, Some(_)) => "duration",
                 _ => "duration_part",
             };
             let mix = case.op.map_or("", |_| "mix-");
@@ -242,18 +245,21 @@ fn write(
     let rates = seconds.iter().map(|second| second.rate).collect();
     let found = changes::find(seconds);
     let samples = bench.record(case, arithmetic.metric(), Values::blocks(rates))?;
-    let named = found.iter().filter(|change| change.is_named()).count();
-    samples.at.put("changes", named as u64);
-    let large = found.iter().filter(|change| change.is_named());
-    for (number, change) in large.enumerate() {
+    let mut named: Vec<&Change> = found.iter().filter(|change| change.is_named()).collect();
+    samples.at.put("changes", named.len() as u64);
+    let unnamed = found.len() - named.len();
+    named.order_by(|a, b| b.size().total_cmp(&a.size()));
+    let smaller = named.split_off(named.len().min(DESCRIBED)).len();
+    named.order_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    for (number, change) in named.into_iter().enumerate() {
         let text = change.text(unit);
         samples.at.insert(format!("change_{}", number + 1), Value::Text(text.clone()));
         samples.notes.push(text);
     }
-    if named < found.len() {
-        samples
-            .notes
-            .push(format!("{} further changes of level are below 1 %", found.len() - named));
+    for (count, are) in [(smaller, "smaller"), (unnamed, "below 1 %")] {
+        if count > 0 {
+            samples.notes.push(format!("{count} further changes of level are {are}"));
+        }
     }
     let mut counted: BTreeMap<String, usize> = BTreeMap::new();
     for note in notes {

@@ -223,6 +223,7 @@ impl Experiment for CacheSize {
     type Case = Swept;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("cache_size.rs");
+    const SHARES: &'static [&'static str] = &["residency", "missed"];
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ORDER: Order = Order::Fixed;
     const ROUND_COST: fn(&Site, &Series) -> Duration = sizes::round_cost;

@@ -204,6 +204,7 @@ impl Experiment for Contention {
     type Case = Competing;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("contention.rs");
+    const SHARES: &'static [&'static str] = &["fairness", "linearity"];
     // With a CPU of its own, the measured reader does not wait for others. The scheduler may put
     // free readers on one CPU.
     const HAZARDS: fn(&RoundOrder) -> Hazards =

@@ -29,11 +29,12 @@
 //! The key cases of a device therefore have windows of half a second or longer (42 case times),
 //! which last until the rate has settled, at most four times that. These cases are direct
 //! sequential reads of 1 MiB, direct random reads of 4 KiB by `psync` and by rings of 32 and 128,
-//! and in thorough, if so much may be written, direct sequential writes of 1 MiB. They yield `iops`
-//! and `bandwidth` from the part after the change point; the part before it is recorded with its
-//! rate (`discarded_b_per_s`).
+//! and in thorough, if so much may be written, direct sequential writes of 1 MiB. Their `iops` and
+//! `bandwidth` are those of the part after the change point; the part before it is recorded with
+//! its rate (`discarded_b_per_s`).
 //! `latency` and `cpu` cover the whole window. If a limit grants time slices in turn, whole turns
-//! count. All other cases yield `burst_iops` and `burst`.
+//! count. A case's facts say which window it has: `window=rate` with `window_ns`, or
+//! `window=burst`.
 //!
 //! Several threads run one per CPU; with fewer CPUs than threads they share CPUs, and a note says
 //! so. Each thread opens the file itself, and all begin at a common tick. Their rate covers the
@@ -167,11 +168,9 @@ static CARD: Card = Card {
     title: "Reads and writes by block, depth and threads",
     metrics: metrics! {
         "latency" => Ns Lower Io: "one operation, from its submission to its completion";
-        "iops" => OpPerS Higher Io: "operations per second of all threads, with a full queue";
-        "bandwidth" => BPerS Higher Io: "bytes per second of these operations";
-        "burst_iops", was "iops" => OpPerS Higher Io:
-            "operations per second in a window too short to call it a rate";
-        "burst", was "bandwidth" => BPerS Higher Io: "bytes per second of these operations";
+        "iops", was "burst_iops" => OpPerS Higher Io:
+            "operations per second of all threads, with a full queue";
+        "bandwidth", was "burst" => BPerS Higher Io: "bytes per second of these operations";
         "cpu" => NsPerOp Lower Io:
             "CPU time per operation, user and system, including kernel workers";
     },
@@ -191,18 +190,18 @@ static CARD: Card = Card {
     ],
     after: &["clock.rate", "clock.read", "fs.read"],
     views: &[
-        ViewCard::line("block", "burst")
-            .beside(&["bandwidth", "latency"])
+        ViewCard::line("block", "bandwidth")
+            .beside(&["latency"])
             .only(&[("engine", &["psync"]), ("threads", &["1"])])
             .log()
             .each(&["op", "pattern"]),
-        ViewCard::line("threads", "burst")
+        ViewCard::line("threads", "bandwidth")
             .beside(&["latency"])
             .only(&[("engine", &["psync"])])
             .log()
             .each(&["op", "pattern", "block"]),
-        ViewCard::line("depth", "burst_iops")
-            .beside(&["iops", "latency", "cpu"])
+        ViewCard::line("depth", "iops")
+            .beside(&["latency", "cpu"])
             .only(&[("engine", &["io_uring"])])
             .log()
             .each(&["op", "pattern"]),
@@ -290,12 +289,7 @@ impl Experiment for Io {
     }
 
     fn law(facts: Facts, work: &Work, at: &Case, metric: &Metric) -> Option<Prediction> {
-        match window::in_law(at, &metric.name) {
-            Ok(name) => {
-                law::predict(facts, Request::from_case(work, at), name).map(Law::prediction)
-            }
-            Err(why) => facts.known.is_none().then(|| unknown(why)),
-        }
+        law::predict(facts, Request::from_case(work, at), &metric.name).map(Law::prediction)
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

@@ -24,9 +24,9 @@
 //! however long they take. That is a burst. Sequential reads of 256 MiB or more by `direct` and
 //! `cold` have a window of 42 case times (half a second or longer), which lasts until the rate has
 //! settled, at most four times that. Their `iops` and `bandwidth` come from the part after the
-//! change point; the part before it is recorded with its rate. Other cases yield `burst_iops` and
-//! `burst`. Each round and each mode begins a large file at another offset, so that a mode reads
-//! little that another mode of the round has just read.
+//! change point; the part before it is recorded with its rate. A case's facts say which window it
+//! has (`window=rate` with `window_ns`, or `window=burst`). Each round and each mode begins a large
+//! file at another offset, so that a mode reads little that another mode of the round has just read.
 //!
 //! - `direct`: O_DIRECT. plumb queries support and alignment (statx), checks the flag of the open
 //!   file (F_GETFL), and requires that a first direct read leaves nothing in the page cache.
@@ -68,8 +68,8 @@
 //! ## Reading the result
 //!
 //! `latency_per_block` is the time of a pass divided by its blocks, as in the reports. `latency` is
-//! the distribution of single reads, `iops` and `bandwidth` (or `burst_iops` and `burst`) are the
-//! inverse of the time per block, and `cpu` is the thread's own time (without interrupts on other
+//! the distribution of single reads, `iops` and `bandwidth` are the inverse of the time per block,
+//! and `cpu` is the thread's own time (without interrupts on other
 //! CPUs). With readahead most reads find their block in memory, so the median says little; the mean
 //! and the tail describe the device. `readahead_gain` is the time of a block without readahead
 //! divided by the time with it. Only whole passes count, or the partial pass if not even one was
@@ -128,11 +128,8 @@ static CARD: Card = Card {
     metrics: metrics! {
         "latency_per_block" => Ns Lower Io: "time of a pass divided by its 4 KiB blocks";
         "latency" => Ns Lower Io: "one read of 4 KiB";
-        "iops" => OpPerS Higher Io: "reads per second";
-        "bandwidth" => BPerS Higher Io: "bytes per second of these reads";
-        "burst_iops", was "iops" => OpPerS Higher Io:
-            "reads per second in a window too short to call it a rate";
-        "burst", was "bandwidth" => BPerS Higher Io: "bytes per second of these reads";
+        "iops", was "burst_iops" => OpPerS Higher Io: "reads per second";
+        "bandwidth", was "burst" => BPerS Higher Io: "bytes per second of these reads";
         "cpu" => NsPerOp Lower Io: "CPU time of the reading thread per read, user and system";
         "readahead_gain" => derived Ratio None Io:
             "time of a cold block without readahead, divided by the time with it";
@@ -141,7 +138,7 @@ static CARD: Card = Card {
     after: &["os.syscall", "memory.bandwidth", "memory.fault"],
     needs: &[Need::Directory],
     views: &[ViewCard::line("size", "latency_per_block")
-        .beside(&["burst", "bandwidth"])
+        .beside(&["bandwidth"])
         .log()
         .each(&["pattern"])],
     keys: &[KeyFigure::new(
@@ -243,14 +240,10 @@ impl Experiment for Read {
         Ok(file::ground_facts(site, series))
     }
 
-    fn law(facts: Facts, look: &Look, at: &Case, metric: &Metric) -> Option<Prediction> {
+    fn law(facts: Facts, look: &Look, _: &Case, metric: &Metric) -> Option<Prediction> {
         let ground = below_law(facts.site);
         let per_block = || law::block(facts, ground, look);
-        let name = match window::in_law(at, &metric.name) {
-            Ok(name) => name,
-            Err(why) => return facts.known.is_none().then(|| unknown(why)),
-        };
-        let law = match name {
+        let law = match &*metric.name {
             "latency_per_block" => per_block(),
             "latency" => law::single(facts, ground, look),
             "iops" => per_block().map(|block| block.inverse(1e9)),

@@ -1,4 +1,5 @@
-//! Windows of rates and bursts: the window of a device's rate lasts until the rate has settled.
+//! Windows of rates: a long one lasts until the rate of the device has settled, and a short one
+//! measures a burst. A case's facts say which.
 
 use bench::prelude::*;
 use stats::steady::{BLOCKS, Log, Steady, steady};
@@ -13,49 +14,20 @@ const LONGER: u64 = 4;
 const LONGER_TURNS: u64 = 8;
 /// Of operations that follow each other within this part of a block the first is written down.
 const APART: u64 = 256;
-/// What of a case holds the length of its window, in ns, where its figures are rates.
+/// The fact of a case that holds the least length of a rate's window, in ns; absent for a burst.
 const WINDOW_NS_AT: &str = "window_ns";
-/// The key in `at` that says whether a planned case yields a rate or a burst. Published cases have
-/// no plan and yield rates.
+/// The fact of a case that says whether its rates are those of a long window or of a burst.
 const WINDOW_AT: &str = "window";
-const RATE: &str = "rate";
-const BURST: &str = "burst";
 
-/// What a case's two figures per second are called, of operations and of bytes: rates, or those of
-/// a window that is too short for that name.
-pub(super) const RATES: [&str; 2] = ["iops", "bandwidth"];
-pub(super) const BURSTS: [&str; 2] = ["burst_iops", "burst"];
-
-/// Records in a case that it yields a rate, with the least length of its window in ns, or a burst.
+/// Records the window of a case: of a rate with its least length in ns, or of a burst.
 pub(super) fn put(case: &mut Case, rate_ns: Option<u64>) {
-    let kind = if rate_ns.is_some() { RATE } else { BURST };
-    case.at.put(WINDOW_AT, kind);
+    case.at.put(WINDOW_AT, if rate_ns.is_some() { "rate" } else { "burst" });
     case.at.put_known(WINDOW_NS_AT, rate_ns);
 }
 
-/// How long the window of a rate is at least, in ns; `None` of a case whose figures are bursts.
+/// The least length of the window of a rate, in ns; `None` for a burst.
 pub(super) fn rate_ns(case: &Case) -> Option<u64> {
     case.at.get(WINDOW_NS_AT).and_then(Value::int)
-}
-
-pub(super) fn names(case: &Case) -> [&'static str; 2] {
-    match case.at.get(WINDOW_AT).and_then(Value::text) {
-        Some(BURST) => BURSTS,
-        _ => RATES,
-    }
-}
-
-/// How a law knows a figure per second of a case, whatever it is called: as operations or as bytes.
-/// Any other metric stays as it is.
-pub(super) fn in_law<'name>(case: &Case, metric: &'name str) -> Result<&'name str, &'static str> {
-    let place = |names: [&str; 2]| names.iter().position(|name| *name == metric);
-    match (place(RATES), place(BURSTS)) {
-        (None, None) => Ok(metric),
-        (rate, burst) if names(case).contains(&metric) => {
-            Ok(RATES[rate.or(burst).unwrap_or_default()])
-        }
-        _ => Err("unknown: the window length decides whether the figure is a rate or a burst"),
-    }
 }
 
 /// The window of one thread: when its operations began, and whether another is to.
@@ -148,7 +120,7 @@ pub(super) fn settled(windows: Vec<Window>) -> Result<Steady> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BURSTS, RATES, Window, in_law, put, settled};
+    use super::{Window, put, rate_ns, settled};
     use bench::prelude::*;
     use record::event::{Raw, Samples};
 
@@ -245,17 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_a_case_names_its_figures() {
-        let mut case = Case::new(CaseId::new());
-        assert_eq!(in_law(&case, "bandwidth"), Ok("bandwidth"));
-        put(&mut case, None);
-        assert!(in_law(&case, "bandwidth").is_err() && in_law(&case, "iops").is_err());
-        let law = |case: &Case| BURSTS.map(|name| in_law(case, name).ok());
-        assert_eq!(law(&case), RATES.map(Some));
-        put(&mut case, Some(500 * MS));
-        assert_eq!(law(&case), [None, None]);
-        assert_eq!(in_law(&case, "bandwidth"), Ok("bandwidth"));
-        assert_eq!(in_law(&case, "latency"), Ok("latency"));
+    fn a_case_says_whether_its_window_is_that_of_a_rate() {
+        for (window_ns, kind) in [(None, "burst"), (Some(500 * MS), "rate")] {
+            let mut case = Case::new(CaseId::new());
+            put(&mut case, window_ns);
+            assert_eq!(case.at.get("window").and_then(Value::text), Some(kind));
+            assert_eq!(rate_ns(&case), window_ns);
+        }
     }
 
     #[test]

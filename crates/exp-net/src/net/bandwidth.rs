@@ -19,10 +19,11 @@
 //!   least two round trips) are over, everything before the rate's change point is discarded, and
 //!   so are leading blocks outside the scatter of the second half (a shaper's bucket). If the rate
 //!   has not settled, the window is extended, up to four times as long and 200 round trips, at most
-//!   10 s. If the window is half a second or more, the mean of the rest is `bandwidth`: between
-//!   hosts, where a device limits the rate, and for TCP in messages of 128 KiB on loopback, where
+//!   10 s. The mean of the rest is `bandwidth`. Its window is half a second or more between hosts,
+//!   where a device limits the rate, and for TCP in messages of 128 KiB on loopback, where
 //!   congestion control does (one stream in quick; both directions, both placements and all stream
-//!   counts in standard). For other streams it is `burst`: their windows are 30 ms (thorough: 63).
+//!   counts in standard). Other streams have 30 ms (thorough: 63), which measures a burst. A case's
+//!   facts say which: `window=rate` or `window=burst`.
 //!   `peak` is the best block of the window. The discarded part is recorded with its duration and
 //!   rate. Over TCP both ends must count the same bytes. A receiver of a stream asks for a whole
 //!   message with each call (MSG_WAITALL; on a slow path for the available bytes, so that the log
@@ -121,7 +122,7 @@ use crate::net::{foretold, place};
 use bench::experiment::{CaseId, FAR, FAR_PARAM};
 use bench::measure::FarEnd;
 use bench::prelude::*;
-use ends::is_rate;
+use ends::is_burst;
 use laws::Law;
 use laws::net::Protocol;
 use laws::net::bandwidth::{self as law, Bytes, Direction, Flow, Streams, Transfer};
@@ -133,10 +134,8 @@ static CARD: Card = Card {
     id: "net.bandwidth",
     title: "Bandwidth between two ends",
     metrics: metrics! {
-        "bandwidth" => BPerS Higher Os:
+        "bandwidth", was "burst" => BPerS Higher Os:
             "bytes received per time of the receiver's window, over all streams";
-        "burst", was "bandwidth" => BPerS Higher Os:
-            "the same in a window too short to call it a rate";
         "peak" => BPerS Higher Os: "the best block of the window, or the best single transfer";
         "transfer_time" => Ns Lower Os: "one transfer of fixed size, or one message and its reply";
         "copy_rate" => BPerS Higher Os:
@@ -178,7 +177,6 @@ static CARD: Card = Card {
             .only(&[("transfer", &["steady"])])
             .log()
             .each(&["far", "ends"]),
-        ViewCard::line("message", "burst").log().each(&["ends"]),
         ViewCard::line("streams", "bandwidth")
             .only(&[("transfer", &["steady"])])
             .each(&["far", "ends", "message"]),
@@ -204,6 +202,7 @@ impl Experiment for Bandwidth {
     type Case = Bytes;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("bandwidth.rs");
+    const SHARES: &'static [&'static str] = &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted", "loss", "loss_sender", "loss_path", "loss_receiver"];
     /// Kernels that do not report it, or a window shorter than a tick.
     const MAY_LACK: &'static [&'static str] =
         &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted"];
@@ -258,8 +257,8 @@ impl Experiment for Bandwidth {
         let share = law::share(site, &flow, &metric.name);
         let adds = share.is_none() && law::adds(facts);
         let whole = || match &*metric.name {
+            "bandwidth" if is_burst(of, at) => law::bandwidth(facts, &flow),
             "bandwidth" => law::bandwidth(facts, &flow).bounded(law::bound(site, &flow)),
-            "burst" => law::bandwidth(facts, &flow),
             "peak" => law::peak(facts, &flow),
             "transfer_time" => law::transfer_time(facts, &flow),
             "copy_rate" => law::copies(facts, &flow),
@@ -268,7 +267,7 @@ impl Experiment for Bandwidth {
             "message_cpu_near" => law::message_cpu(facts, &flow, near_sends),
             _ => law::message_cpu(facts, &flow, !near_sends),
         };
-        let law = check_metric(of, at, &metric.name).map(|()| share.unwrap_or_else(whole));
+        let law = check_metric(of, &metric.name).map(|()| share.unwrap_or_else(whole));
         foretold(facts, || adds, law)
     }
 
@@ -310,11 +309,7 @@ impl Experiment for Bandwidth {
             value.notes.push(what);
             Some(value)
         };
-        ["bandwidth", "burst"]
-            .into_iter()
-            .flat_map(|metric| values.figures("net.bandwidth", metric))
-            .filter_map(of_case)
-            .collect()
+        values.figures(CARD.id, "bandwidth").filter_map(of_case).collect()
     }
 }
 
@@ -325,18 +320,15 @@ fn flow(site: &Site, of: &Bytes, at: &Case) -> Flow {
 }
 
 /// Whether a case has such a figure. Errors: why it has none.
-fn check_metric(of: &Bytes, at: &Case, metric: &str) -> Result<(), &'static str> {
+fn check_metric(of: &Bytes, metric: &str) -> Result<(), &'static str> {
     use Transfer::{AlreadyThere, Steady};
     let is_udp = of.protocol == Protocol::Udp;
     let why = match (metric, of.transfer) {
-        ("bandwidth" | "burst", Steady) if is_rate(of, at) != (metric == "bandwidth") => {
-            "the window length decides whether the figure is a rate or a burst"
-        }
         ("copy_rate", AlreadyThere) => return Ok(()),
         ("copy_rate", _) => "only for transfer=already_there",
         (_, AlreadyThere) => "transfer=already_there only has a copy rate",
         ("transfer_time", Steady) => "a steady stream has no transfer time",
-        ("burst" | "efficiency", Steady) => return Ok(()),
+        ("efficiency", Steady) => return Ok(()),
         ("transfer_time" | "bandwidth" | "peak", _) => return Ok(()),
         (name, _) if name.contains("cpu") => return Ok(()),
         (name, Steady) if is_udp == name.starts_with("loss") => return Ok(()),

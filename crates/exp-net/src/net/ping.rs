@@ -129,6 +129,7 @@ impl Experiment for Ping {
     type Case = Echoes;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("ping.rs");
+    const SHARES: &'static [&'static str] = &["loss"];
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         windows_round_cost(site, series.cases.len()) + LINK * u32::from(site.peer.is_some())
     };

@@ -123,6 +123,7 @@ impl Experiment for Request {
     type Case = Requests;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("request.rs");
+    const SHARES: &'static [&'static str] = &["lost"];
     /// The thread that keeps the schedule never sleeps: a thread that keeps it off its CPU
     /// disturbs.
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards { run_delay: true, ..Hazards::NONE };

@@ -113,6 +113,7 @@ impl Experiment for All {
     type Case = AtWork;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("all.rs");
+    const SHARES: &'static [&'static str] = &["lost", "lost_plumb"];
     const ORDER: Order = Order::Fixed;
     // No gap at all is a finding; and a kernel may keep no scheduler statistics.
     const MAY_LACK: &'static [&'static str] = &["gap", "longest_gap", "lost_plumb"];

@@ -128,6 +128,7 @@ impl Experiment for Wakeups {
     type Case = Sleep;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("wakeup.rs");
+    const SHARES: &'static [&'static str] = &["missed"];
     const ROUND_COST: fn(&Site, &Series) -> Duration = |_, series| plan::round_cost(series);
 
     fn cases(_: &Site, preset: Preset) -> Vec<Sleep> {

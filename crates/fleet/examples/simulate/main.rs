@@ -1,126 +1,173 @@
-//! The promises of the fleet's model on drawn fleets, as tables in Markdown.
+//! The promises of the fleet's model on drawn files, as a table in Markdown.
 //!
-//! `simulate SEED NOISE SIZE=TRIALS[@QUESTION] …`: so many sweeps of each question (or of one) for
-//! each size, the first with this seed. NOISE is a file of recorded rounds.
+//! `simulate SEED NOISE SIZE=TRIALS[@QUESTION] …`: so many sweeps of each question (or of one) for each
+//! size, the first with this seed. NOISE is a file of recorded rounds. `simulate files DIR SIZE NOISE`
+//! writes the files of one sweep instead, for scripts/fleet/scale.
 #![expect(clippy::print_stdout, reason = "it prints tables")]
 
-mod fleet;
-mod trial;
-
-use self::fleet::Noise;
+use fastrand::Rng;
+use fleet::drawn::{Drawn, Fault, Noise, text};
+use fleet::model::{Judgement, State, Which, judge, suspects};
+use fleet::read::{Fleet, from_lines};
+use record::metric::Kind;
+use std::collections::BTreeSet;
 use std::time::Instant;
-use trial::{Answer, Question, trial, wilson};
 
-/// What is asked, in the order of the table.
-const QUESTIONS: [Question; 6] = [
-    Question::Healthy,
-    Question::SlowNode,
-    Question::SlowFound,
-    Question::Promised,
-    Question::HalfLink,
-    Question::BadNode,
-];
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    /// Is anyone accused in a healthy fleet?
+    Healthy,
+    /// Is a node found that is 10 % slower in a hardware figure, unless the figure is named?
+    SlowNode,
+    /// Is a path found that carries half, unless its figures are named?
+    HalfLink,
+    /// Does a bad node make two healthy ones suspects?
+    BadNode,
+}
 
-const HEAD: &str = "| nodes | question | sweeps | yes | share | 95 % interval | seen | found of these \
-                    | suspects left open | figures again | pairs again | turns | s a sweep |\n\
-                    |---|---|---|---|---|---|---|---|---|---|---|---|---|";
-/// Ends of the groups by what is promised, in percent more time.
-const PROMISED: [f64; 6] = [8.0, 9.0, 10.0, 12.0, 20.0, f64::INFINITY];
+const QUESTIONS: [Question; 4] =
+    [Question::Healthy, Question::SlowNode, Question::HalfLink, Question::BadNode];
+
+/// What came of a sweep: whether it happened, whether the figure was named as hidden, suspects that
+/// stay open, and the share of hardware figures that hide a tenth.
+struct Answer {
+    happened: bool,
+    is_named: bool,
+    open: usize,
+    hidden: (usize, usize),
+}
 
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let seed: u64 = arguments.next().and_then(|seed| seed.parse().ok()).expect("a seed");
-    let noise = arguments.next().expect("a file of noise");
-    let noise = Noise::of(&std::fs::read_to_string(noise).expect("it can be read"));
-    println!("{HEAD}");
-    let (mut slow, mut promised): (Vec<Answer>, Vec<Answer>) = (Vec::new(), Vec::new());
-    for argument in arguments {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let noise = |file: &str| Noise::parse(&std::fs::read_to_string(file).expect("a file of noise"));
+    if arguments[0] == "files" {
+        let size = arguments[2].parse().expect("a number of nodes");
+        let mut drawn = Drawn::new(&noise(&arguments[3]), size, Fault::Figure(size / 2, 0, 0.3), 1);
+        for (host, lines) in drawn.sweep() {
+            let path = std::path::Path::new(&arguments[1]).join(format!("{host}.jsonl"));
+            std::fs::write(path, text(&lines)).expect("it can be written");
+        }
+        return;
+    }
+    let seed: u64 = arguments[0].parse().expect("a seed");
+    let noise = noise(&arguments[1]);
+    println!(
+        "| nodes | question | sweeps | yes | of these named as hidden | not named: found | open suspects | hardware figures that hide 10 % | s a sweep |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for argument in &arguments[2..] {
         let (size, trials) = argument.split_once('=').expect("SIZE=TRIALS");
-        let size: u32 = size.parse().expect("a number of nodes");
         let (trials, only) = trials.split_once('@').unwrap_or((trials, ""));
+        let size: usize = size.parse().expect("a number of nodes");
         let trials: u64 = trials.parse().expect("a number of sweeps");
-        let is_asked = |of: &Question| only.is_empty() || format!("{of:?}") == only;
-        for question in QUESTIONS.into_iter().filter(is_asked) {
-            let began = Instant::now();
-            let answers: Vec<Answer> =
-                (0..trials).map(|at| trial(question, &noise, size, seed + at)).collect();
-            line(size, question, &answers, began.elapsed().as_secs_f64());
-            let of_figures = answers.iter().filter(|answer| answer.figure.is_some());
-            match question {
-                Question::Promised => promised.extend(of_figures),
-                _ => slow.extend(of_figures),
+        for question in QUESTIONS {
+            if only.is_empty() || format!("{question:?}") == only {
+                row(question, &noise, size, trials, seed);
             }
         }
     }
-    figures(&noise, &slow);
-    promises(&promised);
 }
 
-/// Where a node was as slow as the model promised to find: how often it was found.
-fn promises(all: &[Answer]) {
-    println!("\n| promised from | sweeps | found | share | 95 % interval |\n|---|---|---|---|---|");
-    let mut from = 0.0;
-    for to in PROMISED {
-        let percent = |answer: &Answer| Some(100.0 * (answer.figure?.1? - 1.0));
-        let is_in = |answer: &&Answer| percent(answer).is_some_and(|of| from < of && of <= to);
-        let own: Vec<&Answer> = all.iter().filter(is_in).collect();
-        let found = own.iter().filter(|answer| answer.happened).count();
-        if !own.is_empty() {
-            let (low, high) = wilson(found, own.len());
-            let share = 100.0 * found as f64 / own.len() as f64;
-            let interval = format!("{:.1} to {:.1} %", 100.0 * low, 100.0 * high);
-            println!("| {from} to {to} % | {} | {found} | {share:.1} % | {interval} |", own.len());
-        }
-        from = to;
-    }
-}
-
-fn line(size: u32, question: Question, answers: &[Answer], wall_s: f64) {
-    let hits = answers.iter().filter(|answer| answer.happened).count();
-    let (low, high) = wilson(hits, answers.len());
-    let count = answers.len() as f64;
-    let seen = answers.iter().filter(|answer| !answer.is_named);
-    let found = seen.clone().filter(|answer| answer.happened).count();
-    let seen = seen.count();
-    let found = match question {
-        Question::Healthy | Question::BadNode | Question::Promised => String::new(),
-        _ => {
-            let (low, high) = wilson(found, seen.max(1));
-            let share = 100.0 * found as f64 / seen.max(1) as f64;
-            format!("{share:.2} %, {:.2} to {:.2} %", 100.0 * low, 100.0 * high)
-        }
-    };
-    let mean = |of: fn(&Answer) -> usize| answers.iter().map(of).sum::<usize>() as f64 / count;
+fn row(question: Question, noise: &[Noise], size: usize, trials: u64, seed: u64) {
+    let began = Instant::now();
+    let answers: Vec<Answer> =
+        (0..trials).map(|at| trial(question, noise, size, seed + at)).collect();
+    let count = |is: &dyn Fn(&Answer) -> bool| answers.iter().filter(|answer| is(answer)).count();
+    let unnamed = count(&|answer| !answer.is_named);
+    let found = count(&|answer| answer.happened && !answer.is_named);
+    let share = |part: usize, all: usize| 100.0 * part as f64 / all.max(1) as f64;
     println!(
-        "| {size} | {question:?} | {count} | {hits} | {:.2} % | {:.2} to {:.2} % | {seen} | {found} | {:.2} + {:.2} + {:.2} | {:.0} | {:.0} | {:.0} | {:.2} |",
-        100.0 * hits as f64 / count,
-        100.0 * low,
-        100.0 * high,
-        mean(|answer| answer.open[0]),
-        mean(|answer| answer.open[1]),
-        mean(|answer| answer.open[2]),
-        mean(|answer| answer.repeated[0]),
-        mean(|answer| answer.repeated[1]),
-        mean(|answer| answer.repeated[2]),
-        wall_s / count,
+        "| {size} | {question:?} | {trials} | {} | {} | {found} of {unnamed} ({:.1} %) | {} | {:.1} % | {:.2} |",
+        count(&|answer| answer.happened),
+        count(&|answer| answer.is_named),
+        share(found, unnamed),
+        answers.iter().map(|answer| answer.open).sum::<usize>(),
+        share(
+            answers.iter().map(|answer| answer.hidden.0).sum(),
+            answers.iter().map(|answer| answer.hidden.1).sum()
+        ),
+        began.elapsed().as_secs_f64() / trials as f64,
     );
 }
 
-/// Where a node was 10 % slower: how often it was found, figure by figure.
-fn figures(noise: &[Noise], slow: &[Answer]) {
-    println!("\n| figure | sweeps | found | the model promises to find |\n|---|---|---|---|");
-    for (at, of) in noise.iter().enumerate() {
-        let own = || slow.iter().filter(|answer| answer.figure.is_some_and(|of| of.0 == at));
-        let found = own().filter(|answer| answer.happened).count();
-        let mut factors: Vec<f64> = own().filter_map(|answer| answer.figure?.1).collect();
-        factors.sort_by(f64::total_cmp);
-        if let Some(factor) = factors.get(factors.len() / 2) {
-            let percent = 100.0 * (1.0 - 1.0 / factor);
-            println!(
-                "| {} | {} | {found} | {percent:.0} % slower |",
-                of.key.experiment,
-                own().count()
-            );
+fn trial(question: Question, noise: &[Noise], size: usize, seed: u64) -> Answer {
+    let mut rng = Rng::with_seed(seed ^ 0x5eed);
+    let bad = rng.usize(..size);
+    let hardware: Vec<usize> =
+        (0..noise.len()).filter(|at| noise[*at].kind == Some(Kind::Hardware)).collect();
+    let figure = hardware[rng.usize(..hardware.len())];
+    let mut drawn = Drawn::new(noise, size, Fault::None, seed);
+    let fault = match question {
+        Question::Healthy => Fault::None,
+        Question::SlowNode => Fault::Figure(bad, figure, -0.9_f64.ln()),
+        Question::HalfLink => {
+            let pairs: Vec<_> =
+                drawn.recipe.slots(&drawn.list).into_iter().flat_map(|slot| slot.pairs).collect();
+            let (from, to) = pairs[rng.usize(..pairs.len())];
+            Fault::Link(from as usize, to as usize, 2.0_f64.ln())
         }
+        Question::BadNode => Fault::Node(bad, 0.5),
+    };
+    drawn.faults = vec![fault];
+    let mut files = drawn.sweep();
+    let mut fleet = from_lines(files.clone());
+    let mut judgement = judge(&fleet);
+    for _ in 0..3 {
+        let again = suspects(&fleet, &judgement);
+        if again.hosts().is_empty() {
+            break;
+        }
+        files.extend(drawn.again(&again));
+        fleet = from_lines(files.clone());
+        judgement = judge(&fleet);
+    }
+    answer(fault, noise, &fleet, &judgement)
+}
+
+fn answer(fault: Fault, noise: &[Noise], fleet: &Fleet, judgement: &Judgement) -> Answer {
+    let accused: BTreeSet<Which> =
+        judgement.in_state(State::Accused).map(|verdict| verdict.which).collect();
+    let nodes = |state: State| -> BTreeSet<usize> {
+        let ends = judgement.in_state(state).flat_map(|verdict| match verdict.which {
+            Which::Node(node) => vec![node],
+            Which::Link(..) => Vec::new(),
+        });
+        ends.collect()
+    };
+    let experiment = |figure: usize| fleet.figures[figure].key.experiment.as_str();
+    let hides = |name: &str| {
+        judgement.seen.iter().any(|seen| {
+            seen.stratum.is_some() && seen.hides() && experiment(seen.subject.figure) == name
+        })
+    };
+    let links = || judgement.seen.iter().filter(|seen| seen.stratum.is_none());
+    let hardware = || {
+        judgement.seen.iter().filter(|seen| seen.stratum.is_some() && seen.kind == Kind::Hardware)
+    };
+    let (happened, is_named) = match fault {
+        Fault::None => (!accused.is_empty(), false),
+        Fault::Figure(bad, figure, _) => {
+            (accused.contains(&Which::Node(bad)), hides(&noise[figure].experiment))
+        }
+        Fault::Link(from, to, _) => {
+            let is_found = [(from, to), (to, from)]
+                .into_iter()
+                .any(|(a, b)| accused.contains(&Which::Link(a, b)));
+            (is_found, links().all(|seen| seen.hides()))
+        }
+        Fault::Node(bad, _) => {
+            let mut others = nodes(State::Accused);
+            others.extend(nodes(State::Suspect));
+            others.remove(&bad);
+            (others.len() > 1, false)
+        }
+    };
+    let hidden = hardware().filter(|seen| seen.hides()).count();
+    Answer {
+        happened,
+        is_named,
+        open: judgement.in_state(State::Suspect).count(),
+        hidden: (hidden, hardware().count()),
     }
 }

@@ -1,293 +1,282 @@
-//! The first measurement: every node in every subject, every link, and which of them stand out.
+//! The sweep itself: strata, the values of each figure in a stratum, and where a node stands in them.
 
-use super::fit::{Fit, fits};
-use super::peers::{Field, Row};
-use super::select::{SUSPECT_RATE, q_values};
-use super::{At, Role, Stratum, Subject, Suspects, least_effect, own_variance, signed};
-use crate::read::Sweep;
-use crate::sweep::Figure;
-use analysis::gather::gathered;
-use record::key::Key;
-use record::metric::Better;
+use super::{LEAST_PEERS, least_effect, signed};
+use crate::file::Purpose;
+use crate::fit::{Between, Fit};
+use crate::peers::{Peers, spread_to_worse, tail};
+use crate::read::{Fleet, NodeFile};
+use record::metric::Kind;
 use record::order::{Gather, InOrder};
-use stats::compare::variance::{Variance, cautious_prior};
-use stats::quantile::median;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// How many times worse than its ends explain a link is at least that is accused. A link that
-/// carries half is to be found, and a quarter less is what routes and offloads explain.
-pub(super) const LEAST_LINK: f64 = 1.25;
-/// Fewest rounds whose scatter is compared.
-const LEAST_ROUNDS: u32 = 5;
+/// Up to so many values a node is left out of its own peers; among more it makes no difference.
+const SMALL: usize = 64;
+/// Standard errors from which a node, and a link, stands out.
+const STANDS_OUT: f64 = 2.33;
+const LINK_STANDS_OUT: f64 = 3.0;
 
-/// A node in a subject.
+/// Nodes of identical hardware.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Test {
-    pub field: usize,
-    /// Index of the row in its field.
-    pub row: usize,
+pub struct Stratum {
+    /// The facts in which it differs from the others.
+    pub name: String,
+    /// Its nodes, by their place in [`Fleet::nodes`].
+    pub nodes: Vec<usize>,
+}
+
+/// Which end of its pairs a figure is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The node by itself.
+    Alone,
+    Send,
+    Receive,
+    /// Which either end, of round trips.
+    Both,
+}
+
+/// What is compared: a figure by its place in [`Fleet::figures`], of a kind of end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Subject {
+    pub figure: usize,
+    pub role: Role,
+}
+
+/// A node's value of one subject.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    pub node: usize,
+    /// The logarithm, more is worse.
+    pub x: f64,
+    /// Variance of `x` by the node's own rounds.
+    pub scatter: f64,
+    /// In the figure's unit.
+    pub value: f64,
+    pub predicted: Option<(f64, f64)>,
+}
+
+/// All nodes of a stratum in one subject.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    pub subject: Subject,
+    pub stratum: usize,
+    pub rows: Vec<Row>,
+    /// Typical variance by a node's own rounds.
+    scatter: f64,
+    pub(crate) whole: Option<Peers>,
+    /// Least effect of an accusation, as a log.
+    pub least: f64,
+}
+
+/// A node in a field, by the place of its row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Standing {
+    /// Distance from its peers, as a log, and its standard error.
+    pub distance: f64,
+    pub error: f64,
+    /// Distance in standard errors, and how likely chance gives as much.
     pub z: f64,
     pub p: f64,
-    pub q: f64,
 }
 
-/// A link in a figure.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct LinkTest {
-    pub fit: usize,
-    /// Index in [`Fit::links`].
-    pub link: usize,
-    pub from: u32,
-    pub to: u32,
-    pub residual: f64,
-    pub z: f64,
-    pub p: f64,
-    pub q: f64,
-}
-
-impl LinkTest {
-    pub fn ends(&self) -> [u32; 2] {
-        [self.from, self.to]
-    }
-
-    /// Whether a link is a suspect by its first measurement alone.
-    pub fn stands_out(&self) -> bool {
-        self.q <= SUSPECT_RATE && self.residual >= LEAST_LINK.ln()
-    }
-}
-
-/// The whole first analysis.
-pub(super) struct First {
+/// The sweep itself.
+pub struct First {
     pub strata: Vec<Stratum>,
-    pub place: HashMap<u32, usize>,
-    pub subjects: Vec<Subject>,
+    /// Stratum of each node.
+    pub places: Vec<usize>,
     pub fields: Vec<Field>,
-    pub fits: Vec<Fit>,
-    /// In the order of fields and rows.
-    pub tests: Vec<Test>,
-    /// Indices of the tests that are made again: what stands out, and what may be slower.
-    pub chosen: Vec<usize>,
-    pub links: Vec<LinkTest>,
-    /// Indices of the links that are measured again: what stands out, and what may carry half.
-    pub chosen_links: Vec<usize>,
-    /// Nodes that stand out, and the ends of links that do.
-    pub suspects: BTreeSet<u32>,
-    pub untested: BTreeMap<Key, &'static str>,
+    pub(crate) fits: Vec<Fit>,
+}
+
+impl Field {
+    fn new(subject: Subject, stratum: usize, kind: Kind, rows: Vec<Row>) -> Field {
+        let owns: Vec<f64> = rows.iter().map(|row| row.scatter).collect();
+        let scatter = stats::quantile::median(&owns).unwrap_or(0.0);
+        let mut sorted = stats::quantile::sorted(&xs(&rows));
+        // Of few nodes the worst one is no measure of the others.
+        if (3..=SMALL).contains(&sorted.len()) {
+            sorted.pop();
+        }
+        let whole = spread_to_worse(&sorted);
+        Field { subject, stratum, rows, scatter, whole, least: least_effect(kind).ln() }
+    }
+
+    /// Whether there are enough peers to compare with.
+    pub fn is_compared(&self) -> bool {
+        self.rows.len() > LEAST_PEERS && self.whole.is_some()
+    }
+
+    /// The centre of all of them.
+    pub fn centre(&self) -> f64 {
+        self.whole.map_or_else(
+            || stats::quantile::median(&xs(&self.rows)).unwrap_or(0.0),
+            |whole| whole.centre,
+        )
+    }
+
+    fn peers(&self, row: usize) -> Option<Peers> {
+        if self.rows.len() > SMALL {
+            return self.whole;
+        }
+        let mut others = xs(&self.rows);
+        others.swap_remove(row);
+        spread_to_worse(&others)
+    }
+
+    /// Where a node stands; `None` without enough peers.
+    pub fn standing(&self, row: usize) -> Option<Standing> {
+        let peers = self.peers(row).filter(|_| self.is_compared())?;
+        let one = &self.rows[row];
+        let excess = (one.scatter - self.scatter).max(0.0);
+        let error = (peers.squared_error() + excess).sqrt();
+        let distance = one.x - peers.centre;
+        let (z, p) = tail(distance, error, peers.freedom);
+        Some(Standing { distance, error, z, p })
+    }
+
+    /// The places of the rows that stand out.
+    pub fn out(&self) -> Vec<usize> {
+        let is_out = |row: &usize| {
+            self.standing(*row).is_some_and(|one| one.distance >= self.least && one.z >= STANDS_OUT)
+        };
+        (0..self.rows.len()).filter(is_out).collect()
+    }
+
+    /// How far a node must be from its peers so that 39 of 40 sweeps see it stand out, as a log.
+    pub fn seen_from(&self) -> Option<f64> {
+        let error = self.whole.filter(|_| self.is_compared())?.squared_error().sqrt();
+        Some(self.least.max(STANDS_OUT * error) + 1.96 * error)
+    }
+}
+
+fn xs(rows: &[Row]) -> Vec<f64> {
+    rows.iter().map(|row| row.x).collect()
 }
 
 impl First {
-    pub fn new(sweep: &Sweep) -> First {
-        let strata = super::strata(sweep);
-        let place = super::strata::index(&strata);
-        let mut first = First {
-            fits: fits(sweep, &place),
-            strata,
-            place,
-            subjects: Vec::new(),
-            fields: Vec::new(),
-            tests: Vec::new(),
-            chosen: Vec::new(),
-            links: Vec::new(),
-            chosen_links: Vec::new(),
-            suspects: BTreeSet::new(),
-            untested: BTreeMap::new(),
-        };
-        first.alone(sweep);
-        first.pairs();
-        first.steady();
-        first.test();
-        first.choose();
-        first.test_links();
-        first.choose_links();
-        first.suspects = first.suspect_ranks();
-        first
-    }
-
-    fn alone(&mut self, sweep: &Sweep) {
-        let once = sweep.figures.iter().filter(|figure| figure.again == 0);
-        for (_, figures) in gathered(once.map(|figure| (&figure.key, figure))) {
-            // Of a figure that was measured twice (a resumed sweep) the last one counts.
-            self.figure(&figures.into_iter().map(|figure| (figure.rank, figure)).gather());
-        }
-    }
-
-    fn figure(&mut self, figures: &BTreeMap<u32, &Figure>) {
-        let Some(first) = figures.values().next() else { return };
-        if first.better == Better::None {
-            self.untested.insert(first.key.clone(), "neither direction of the metric is better");
-            return;
-        }
-        let level = |figure: &&Figure| {
-            let x = signed(figure.estimate.value, figure.better)?;
-            let (own, value) = (own_variance(&figure.estimate), figure.estimate.value);
-            Some(Row { rank: figure.rank, x, own, value, predicted: figure.predicted })
-        };
-        let scatter = |figure: &&Figure| {
-            let scatter = figure.estimate.scatter.filter(|scatter| *scatter > 0.0)?;
-            let x = (figure.estimate.rounds >= LEAST_ROUNDS).then(|| scatter.ln())?;
-            Some(Row { rank: figure.rank, x, own: None, value: scatter, predicted: None })
-        };
-        let levels: Vec<Row> = figures.values().filter_map(level).collect();
-        if levels.len() < figures.len() {
-            self.untested.insert(first.key.clone(), "some of its values are not positive");
-        }
-        let scatters: Vec<Row> = figures.values().filter_map(scatter).collect();
-        for (is_scatter, rows) in [(false, levels), (true, scatters)] {
-            let (key, role) = (first.key.clone(), Role::Alone);
-            let (unit, better, kind) = (first.unit, first.better, first.kind);
-            self.push(Subject { key, role, is_scatter, unit, better, kind }, rows);
-        }
-    }
-
-    fn pairs(&mut self) {
-        let ends = |fit: &Fit| {
-            fit.roles()
-                .into_iter()
-                .map(|(role, rows)| (fit.subject(role), rows))
-                .collect::<Vec<_>>()
-        };
-        let subjects: Vec<(Subject, Vec<Row>)> = self.fits.iter().flat_map(ends).collect();
-        subjects.into_iter().for_each(|(subject, rows)| self.push(subject, rows));
-    }
-
-    /// Adds a subject with a field for each stratum.
-    fn push(&mut self, subject: Subject, rows: Vec<Row>) {
-        if rows.is_empty() {
-            return;
-        }
-        let mut strata: BTreeMap<usize, Vec<Row>> = BTreeMap::new();
-        for row in rows {
-            if let Some(stratum) = self.place.get(&row.rank) {
-                strata.entry(*stratum).or_default().push(row);
+    /// Everything that the sweep itself says.
+    pub fn new(fleet: &Fleet) -> First {
+        let (strata, places) = strata(&fleet.nodes);
+        let mut rows: BTreeMap<(usize, Subject), Vec<Row>> = BTreeMap::new();
+        for (node, file) in fleet.nodes.iter().enumerate() {
+            for value in &file.values {
+                let Some(x) = signed(value.value, fleet.figures[value.figure].better) else {
+                    continue;
+                };
+                let subject = Subject { figure: value.figure, role: Role::Alone };
+                let row = Row {
+                    node,
+                    x,
+                    scatter: value.scatter,
+                    value: value.value,
+                    predicted: value.predicted,
+                };
+                rows.entry((places[node], subject)).or_default().push(row);
             }
         }
-        let at = self.subjects.len();
-        self.fields.extend(strata.into_iter().map(|(of, rows)| Field::new(at, of, rows)));
-        self.subjects.push(subject);
-    }
-
-    pub fn subject(&self, field: usize) -> &Subject {
-        &self.subjects[self.fields[field].subject]
-    }
-
-    /// Gives every field what the others of its stratum and kind say of the scale.
-    fn steady(&mut self) {
-        let mut kinds: HashMap<_, Vec<usize>> = HashMap::new();
-        for (at, field) in self.fields.iter().enumerate() {
-            let subject = &self.subjects[field.subject];
-            let is_alone = subject.role == Role::Alone;
-            let kind = (field.stratum, subject.kind, is_alone, subject.is_scatter);
-            kinds.entry(kind).or_default().push(at);
-        }
-        for fields in kinds.into_values() {
-            let variances: Vec<Variance> =
-                fields.iter().filter_map(|at| self.fields[*at].variance()).collect();
-            let all: Vec<f64> = variances.iter().map(|v| v.variance).collect();
-            let typical = median(&all).unwrap_or(0.0);
-            let prior = cautious_prior(&variances);
-            for at in fields {
-                self.fields[at].steady(typical.sqrt(), prior);
-            }
-        }
-    }
-
-    fn test(&mut self) {
-        for (at, field) in self.fields.iter().enumerate().filter(|(_, field)| field.is_compared()) {
-            let test = |row| {
-                let (z, p) = field.place(row)?;
-                Some(Test { field: at, row, z, p, q: 1.0 })
+        let first = between(fleet, &fleet.nodes, |purpose| purpose == Purpose::Matching);
+        let fits: Vec<Fit> = first
+            .iter()
+            .map(|(figure, pairs)| Fit::new(*figure, &fleet.figures[*figure], pairs, &places))
+            .collect();
+        for fit in &fits {
+            let roles = match fit.is_shared {
+                true => vec![(Role::Both, true)],
+                false => vec![(Role::Send, true), (Role::Receive, false)],
             };
-            self.tests.extend((0..field.rows.len()).filter_map(test));
+            for (role, is_near) in roles {
+                let subject = Subject { figure: fit.figure, role };
+                for (node, x, scatter, value) in fit.effects(is_near) {
+                    let row = Row { node, x, scatter, value, predicted: None };
+                    rows.entry((places[node], subject)).or_default().push(row);
+                }
+            }
         }
-        let p_values: Vec<(u32, f64)> =
-            self.tests.iter().map(|test| (self.rank(test), test.p)).collect();
-        for (test, q) in self.tests.iter_mut().zip(q_values(&p_values, SUSPECT_RATE)) {
-            test.q = q;
-        }
+        let field = |((stratum, subject), rows): ((usize, Subject), Vec<Row>)| {
+            let of_pairs = subject.role != Role::Alone;
+            let kind = if of_pairs { Kind::Io } else { fleet.figures[subject.figure].kind };
+            Field::new(subject, stratum, kind, rows)
+        };
+        First { strata, places, fields: rows.into_iter().map(field).collect(), fits }
     }
 
-    pub fn rank(&self, test: &Test) -> u32 {
-        self.fields[test.field].rows[test.row].rank
-    }
-
-    /// How far above its peers a node is, as a log.
-    pub fn distance(&self, test: &Test) -> f64 {
-        let field = &self.fields[test.field];
-        field.rows[test.row].x - field.peers(test.row).map_or(f64::INFINITY, |peers| peers.centre)
-    }
-
-    /// Whether a node is a suspect by its first measurement alone.
-    pub fn stands_out(&self, test: &Test) -> bool {
-        let (subject, row) = (self.subject(test.field), &self.fields[test.field].rows[test.row]);
-        // What scatters less than would count as slower is steady enough.
-        let is_seen = !subject.is_scatter || row.value >= super::level_effect(subject.kind).ln();
-        test.q <= SUSPECT_RATE && self.distance(test) >= least_effect(subject) && is_seen
-    }
-
-    fn choose(&mut self) {
-        let is_chosen = |test: &Test| self.may_be_slower(test) || self.stands_out(test);
-        let found = self.tests.iter().enumerate().filter(|(_, test)| is_chosen(test));
-        self.chosen = found.map(|(at, _)| at).collect();
-        self.chosen.order_by(|a, b| self.tests[*b].z.total_cmp(&self.tests[*a].z));
-    }
-
-    fn test_links(&mut self) {
+    /// Links that stand out: the place of the fit and of the link, the residual and its error.
+    pub(crate) fn links_out(&self) -> Vec<(usize, usize, f64, f64)> {
+        let least = least_effect(Kind::Io).ln();
+        let mut found = Vec::new();
         for (at, fit) in self.fits.iter().enumerate() {
-            let test = |link: usize| {
-                let (residual, error) = fit.standing(link)?;
-                let (z, p) = super::peers::tail(residual, error, fit.freedom);
-                let (from, to) = (fit.ranks[fit.links[link].from], fit.ranks[fit.links[link].to]);
-                Some(LinkTest { fit: at, link, from, to, residual, z, p, q: 1.0 })
-            };
-            self.links.extend((0..fit.links.len()).filter_map(test));
-        }
-        let p_values: Vec<((u32, u32), f64)> =
-            self.links.iter().map(|link| ((link.from, link.to), link.p)).collect();
-        for (link, q) in self.links.iter_mut().zip(q_values(&p_values, SUSPECT_RATE)) {
-            link.q = q;
-        }
-    }
-
-    /// The worst links, each in all of its figures: a few a node that stand out, and one a node that may
-    /// carry half. A node that stands out itself in a figure explains its links there.
-    fn choose_links(&mut self) {
-        let mut explained: BTreeSet<(u32, &Key)> = BTreeSet::new();
-        for test in self.chosen.iter().map(|at| &self.tests[*at]) {
-            explained.insert((self.rank(test), &self.subject(test.field).key));
-        }
-        let ends = |at: usize| self.links[at].ends();
-        let is_explained = |at: usize| {
-            let key = &self.fits[self.links[at].fit].key;
-            ends(at).iter().any(|rank| explained.contains(&(*rank, key)))
-        };
-        let mut all: Vec<usize> = (0..self.links.len()).filter(|at| !is_explained(*at)).collect();
-        all.order_by(|a, b| self.links[*b].z.total_cmp(&self.links[*a].z));
-        let (bad, others): (Vec<usize>, Vec<usize>) =
-            all.iter().partition(|at| self.links[**at].stands_out());
-        let maybe = others.into_iter().filter(|at| self.may_be_half(&self.links[*at]));
-        let wanted = bad.into_iter().map(|at| (at, Suspects::PARTNERS));
-        let mut paths: BTreeSet<[u32; 2]> = BTreeSet::new();
-        let mut taken: HashMap<u32, usize> = HashMap::new();
-        for (at, most) in wanted.chain(maybe.map(|at| (at, 1))) {
-            let is_left = |rank: &u32| taken.get(rank).is_none_or(|taken| *taken < most);
-            if ends(at).iter().all(is_left) && paths.insert(ends(at)) {
-                ends(at).iter().for_each(|rank| *taken.entry(*rank).or_default() += 1);
+            for (place, link) in fit.links.iter().enumerate() {
+                if let Some((residual, error)) = fit.standing(link)
+                    && residual >= least
+                    && residual >= LINK_STANDS_OUT * error
+                {
+                    found.push((at, place, residual, error));
+                }
             }
         }
-        all.retain(|at| paths.contains(&ends(*at)));
-        self.chosen_links = all;
+        found
     }
+}
 
-    fn suspect_ranks(&self) -> BTreeSet<u32> {
-        let chosen = self.chosen.iter().map(|at| &self.tests[*at]);
-        let nodes = chosen.filter(|test| self.stands_out(test)).map(|test| self.rank(test));
-        let links = self.chosen_links.iter().map(|at| &self.links[*at]);
-        let links = links.filter(|link| link.stands_out());
-        nodes.chain(links.flat_map(LinkTest::ends)).gather()
+/// Values between nodes by figure, with the last one of each pair. Ends without a file are left out.
+pub(crate) fn between(
+    fleet: &Fleet,
+    files: &[NodeFile],
+    is_counted: impl Fn(Purpose) -> bool,
+) -> BTreeMap<usize, Vec<Between>> {
+    let places = node_places(fleet);
+    let mut found: BTreeMap<usize, BTreeMap<(usize, usize), Between>> = BTreeMap::new();
+    for file in files {
+        let Some(from) = places.get(file.header.host.as_str()) else { continue };
+        for pair in file.pairs.iter().filter(|pair| is_counted(pair.purpose)) {
+            let Some(to) = places.get(pair.to.as_str()) else { continue };
+            for value in &pair.values {
+                let Some(x) = signed(value.value, fleet.figures[value.figure].better) else {
+                    continue;
+                };
+                let (from, to) = (*from, *to);
+                let one = Between { from, to, x, scatter: value.scatter, value: value.value };
+                found.entry(value.figure).or_default().insert((from, to), one);
+            }
+        }
     }
+    found.into_iter().map(|(figure, pairs)| (figure, pairs.into_values().collect())).gather()
+}
 
-    /// Where a link is.
-    pub fn at(&self, link: usize) -> At {
-        At::Link(self.links[link].from, self.links[link].to)
+/// The places of nodes in [`Fleet::nodes`] by name.
+pub(crate) fn node_places(fleet: &Fleet) -> HashMap<&str, usize> {
+    let places = fleet.nodes.iter().enumerate();
+    places.map(|(place, node)| (node.header.host.as_str(), place)).collect()
+}
+
+/// One stratum for each set of facts, the largest first, and the stratum of each node.
+fn strata(nodes: &[NodeFile]) -> (Vec<Stratum>, Vec<usize>) {
+    let mut groups: BTreeMap<&BTreeMap<String, String>, Vec<usize>> = BTreeMap::new();
+    for (place, node) in nodes.iter().enumerate() {
+        groups.entry(&node.header.stratum).or_default().push(place);
     }
+    let names: BTreeSet<&String> = groups.keys().flat_map(|facts| facts.keys()).gather();
+    let differs = |name: &&&String| {
+        let mut values = groups.keys().map(|facts| facts.get(**name));
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    };
+    let differs: Vec<&String> = names.iter().filter(differs).copied().collect();
+    let mut strata: Vec<Stratum> = groups
+        .iter()
+        .map(|(facts, nodes)| {
+            let values: Vec<&str> =
+                differs.iter().filter_map(|name| facts.get(*name)).map(String::as_str).collect();
+            let name =
+                if values.is_empty() { "all nodes alike".to_owned() } else { values.join(", ") };
+            Stratum { name, nodes: nodes.clone() }
+        })
+        .collect();
+    strata.order_by_key(|stratum| (std::cmp::Reverse(stratum.nodes.len()), stratum.nodes[0]));
+    let mut places = vec![0; nodes.len()];
+    for (stratum, one) in strata.iter().enumerate() {
+        one.nodes.iter().for_each(|node| places[*node] = stratum);
+    }
+    (strata, places)
 }

@@ -1,205 +1,454 @@
-//! Verdicts from both measurements.
+//! What follows from the sweep and its steps of suspects.
 
-use super::below::below;
-use super::first::{First, LinkTest, Test};
-use super::looks::{Found, Inquiry, Known, Outcome};
-use super::peers::reach;
-use super::{At, Charge, Evidence, Judgement, Role, Standing, Verdict};
-use crate::read::Sweep;
-use record::key::Key;
+use super::first::{First, Role, Stratum, Subject, between, node_places};
+use super::{LEAST_PEERS, SOUGHT, SOUGHT_LINK, signed};
+use crate::fit::{Between, Fit};
+use crate::peers::{errors, tail};
+use crate::read::Fleet;
+use record::metric::{Better, Kind};
 use record::order::InOrder;
+use stats::interval::median_order;
 use stats::quantile::median;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::f64::consts::FRAC_PI_2;
 
-/// The verdicts of a sweep: see [`judge`].
-pub fn verdicts(sweep: &Sweep) -> Vec<Verdict> {
-    judge(sweep).verdicts
+/// All accusations of a sweep together are false at this rate.
+const RATE: f64 = 0.01;
+/// Fewest steps of suspects after which a node is accused.
+pub const STEPS_LEAST: usize = 3;
+/// Healthy peers beside a suspect.
+pub const PEERS: usize = 3;
+/// Healthy nodes differ for good by so much of the least effect, as a standard deviation.
+const LASTING: f64 = 0.2;
+/// A suspect is worse than this part of the least effect in each single step.
+const EACH: f64 = 0.7;
+/// Fewest degrees of freedom from which the steps say how much a node differs from itself.
+const FREEDOM_LEAST: usize = 6;
+/// So many bad links of one node are the node's.
+const LINKS_OF_NODE: usize = 2;
+
+/// What is accused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Which {
+    Node(usize),
+    /// From the near to the far end.
+    Link(usize, usize),
 }
 
-/// All that the model says of a sweep. In a sweep without its phase 4 all that stands out is
-/// [`Charge::Suspect`].
-pub fn judge(sweep: &Sweep) -> Judgement {
-    let first = First::new(sweep);
-    let inquiry = Inquiry::new(sweep, &first, Known::ALL);
-    let mut bench = Bench { first: &first, verdicts: Vec::new(), cleared: Vec::new() };
-    bench.nodes(&inquiry);
-    bench.links(&inquiry);
-    let Bench { mut verdicts, cleared, .. } = bench;
-    verdicts.order_by(|a, b| {
-        let order = a.charge.cmp(&b.charge).then(a.evidence.q.total_cmp(&b.evidence.q));
-        order.then(b.evidence.z.total_cmp(&a.evidence.z)).then(a.at.cmp(&b.at))
-    });
-    let below = below(sweep, &first.place);
-    let (standings, detectable) = (standings(&first), first.detectable());
-    let detectable_links = first.detectable_links();
-    let First { strata, untested, subjects, .. } = first;
-    let untested = untested.into_iter().map(|(key, why)| (key, why.to_owned())).collect();
-    Judgement {
-        strata,
-        subjects,
-        standings,
-        verdicts,
-        cleared,
-        below,
-        detectable,
-        detectable_links,
-        untested,
+/// How sure a verdict is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Worse in the sweep and in each step.
+    Accused,
+    /// It stood out; too few steps say whether it lasts.
+    Suspect,
+    /// It stood out once and not again.
+    Cleared,
+}
+
+/// A node or link that stood out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub which: Which,
+    pub subject: Subject,
+    pub state: State,
+    /// How many times worse than its peers, over all measurements, with the 95 % interval.
+    pub factor: f64,
+    pub interval: (f64, f64),
+    pub p: f64,
+    /// In the figure's unit, and what its peers have.
+    pub value: f64,
+    pub peers: f64,
+    /// Steps that measured it.
+    pub steps: usize,
+}
+
+/// A figure of a whole stratum that is worse than predicted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Below {
+    pub stratum: usize,
+    pub figure: usize,
+    /// How many times worse than the end of the predicted range.
+    pub factor: f64,
+    pub value: f64,
+    pub predicted: (f64, f64),
+}
+
+/// What a field of a stratum, or a figure of the links, would have shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub subject: Subject,
+    pub stratum: Option<usize>,
+    pub kind: Kind,
+    /// Least loss that 95 % of such sweeps show, as a factor.
+    pub factor: f64,
+}
+
+impl Seen {
+    /// Whether it hides what is to be found: a tenth in a hardware figure, or half in a link.
+    pub fn hides(&self) -> bool {
+        let sought = if self.stratum.is_some() { SOUGHT } else { SOUGHT_LINK };
+        let is_sought = self.kind == Kind::Hardware || self.stratum.is_none();
+        is_sought && self.factor.ln() > sought
     }
 }
 
-/// Every node in every subject.
-fn standings(first: &First) -> Vec<Standing> {
-    let mut tests = first.tests.iter().peekable();
-    let mut standings = Vec::new();
-    for (at, field) in first.fields.iter().enumerate() {
-        let centre = field.centre();
-        for (row, of) in field.rows.iter().enumerate() {
-            let test = tests.next_if(|test| (test.field, test.row) == (at, row));
-            standings.push(Standing {
-                rank: of.rank,
+/// Everything that follows.
+pub struct Judgement {
+    pub first: First,
+    /// Accused ones first, then by how unlikely they are.
+    pub verdicts: Vec<Verdict>,
+    pub below: Vec<Below>,
+    pub seen: Vec<Seen>,
+}
+
+impl Judgement {
+    /// The verdicts of a state.
+    pub fn in_state(&self, state: State) -> impl Iterator<Item = &Verdict> {
+        self.verdicts.iter().filter(move |verdict| verdict.state == state)
+    }
+
+    pub fn strata(&self) -> &[Stratum] {
+        &self.first.strata
+    }
+}
+
+/// A step of suspects, ready to be looked up.
+struct Step {
+    /// The logarithm by figure and node.
+    alone: HashMap<(usize, usize), f64>,
+    between: BTreeMap<usize, Vec<Between>>,
+}
+
+/// Something that stood out, with its distances in the steps.
+struct Test {
+    which: Which,
+    subject: Subject,
+    /// Of the sweep itself: distance, squared error of it, degrees of freedom.
+    first: (f64, f64, f64),
+    steps: Vec<f64>,
+    least: f64,
+    /// Squared error of the mean over the steps.
+    error: f64,
+    value: f64,
+    peers: f64,
+}
+
+/// Judges a fleet.
+pub fn judge(fleet: &Fleet) -> Judgement {
+    let first = First::new(fleet);
+    let steps: Vec<Step> = fleet.steps.iter().map(|files| step(fleet, files)).collect();
+    let mut tests = node_tests(fleet, &first, &steps);
+    tests.extend(link_tests(fleet, &first, &steps));
+    let tested = tests.iter().filter(|test| !test.steps.is_empty()).count().max(1);
+    let verdicts: Vec<Verdict> = tests.iter().map(|test| verdict(test, tested)).collect();
+    let mut verdicts = links_of_nodes(verdicts);
+    verdicts.order_by(|a, b| {
+        a.state.cmp(&b.state).then(a.p.total_cmp(&b.p)).then(b.factor.total_cmp(&a.factor))
+    });
+    let (below, seen) = (below(fleet, &first), seen(fleet, &first));
+    Judgement { first, verdicts, below, seen }
+}
+
+fn step(fleet: &Fleet, files: &[crate::read::NodeFile]) -> Step {
+    let places = node_places(fleet);
+    let mut alone = HashMap::new();
+    for file in files {
+        let Some(node) = places.get(file.header.host.as_str()) else { continue };
+        for value in &file.values {
+            if let Some(x) = signed(value.value, fleet.figures[value.figure].better) {
+                alone.insert((value.figure, *node), x);
+            }
+        }
+    }
+    Step { alone, between: between(fleet, files, |_| true) }
+}
+
+fn node_tests(fleet: &Fleet, first: &First, steps: &[Step]) -> Vec<Test> {
+    let mut tests = Vec::new();
+    for field in &first.fields {
+        let out = field.out();
+        if out.is_empty() {
+            continue;
+        }
+        let suspects: BTreeSet<usize> = out.iter().map(|row| field.rows[*row].node).collect();
+        let fit = first.fits.iter().find(|fit| fit.figure == field.subject.figure);
+        let distances = |node: usize| -> Vec<f64> {
+            let one = |step: &Step| match field.subject.role {
+                Role::Alone => alone_distance(field, step, node, &suspects),
+                role => end_distance(fit?, step, node, role, &suspects),
+            };
+            steps.iter().filter_map(one).collect()
+        };
+        let within =
+            within_variance(&field.rows.iter().map(|row| distances(row.node)).collect::<Vec<_>>());
+        let better = fleet.figures[field.subject.figure].better;
+        for row in out {
+            let Some(standing) = field.standing(row) else { continue };
+            let one = &field.rows[row];
+            let variance = standing.error.powi(2);
+            let freedom = field.whole.map_or(1.0, |whole| whole.freedom);
+            let measured = distances(one.node);
+            let error = mean_error(variance, within, measured.len(), field.least);
+            tests.push(Test {
+                which: Which::Node(one.node),
                 subject: field.subject,
-                factor: (of.x - centre).exp(),
-                z: test.map(|test| test.z),
-                peers: field.rows.len() - 1,
+                first: (standing.distance, variance, freedom),
+                steps: measured,
+                least: field.least,
+                error,
+                value: one.value,
+                peers: shown_value(one.value, standing.distance, better),
             });
         }
     }
-    standings
+    tests
 }
 
-/// The verdicts as they come.
-struct Bench<'a> {
-    first: &'a First,
-    verdicts: Vec<Verdict>,
-    cleared: Vec<(At, Key)>,
+/// The value that is so much better than another one.
+fn shown_value(value: f64, distance: f64, better: Better) -> f64 {
+    if better == Better::Higher { value * distance.exp() } else { value / distance.exp() }
 }
 
-impl Bench<'_> {
-    fn nodes(&mut self, inquiry: &Inquiry) {
-        let first = self.first;
-        for (at, found) in first.chosen.iter().zip(&inquiry.nodes) {
-            let test = &first.tests[*at];
-            let (subject, field) = (first.subject(test.field), &first.fields[test.field]);
-            let row = &field.rows[test.row];
-            let Some(peers) = field.peers(test.row) else { continue };
-            let distance = first.distance(test);
-            let half = reach(peers.freedom) * peers.squared_error().sqrt();
-            let verdict = Verdict {
-                charge: if subject.is_scatter { Charge::Unstable } else { Charge::Slower },
-                at: At::Node(row.rank),
-                subject: subject.clone(),
-                factor: distance.exp(),
-                interval: interval(distance, half),
-                evidence: Evidence {
-                    z: test.z,
-                    p: test.p,
-                    q: found.q,
-                    value: row.value,
-                    peers_median: self.peers_median(test),
-                    peers: peers.count,
-                    repetitions: 0,
-                    partners: Vec::new(),
-                    predicted: row.predicted,
-                },
-            };
-            self.judge(verdict, first.stands_out(test), found);
-        }
-    }
+/// A node's distance from its stratum in a step, less that of its healthy peers.
+fn alone_distance(
+    field: &super::Field,
+    step: &Step,
+    node: usize,
+    suspects: &BTreeSet<usize>,
+) -> Option<f64> {
+    let value = |node: usize| step.alone.get(&(field.subject.figure, node)).copied();
+    let peers = field.rows.iter().filter(|row| !suspects.contains(&row.node));
+    let peers: Vec<f64> = peers.filter_map(|row| value(row.node)).collect();
+    Some(value(node)? - median(&peers)?)
+}
 
-    /// The median of a node's peers in the figure's unit.
-    fn peers_median(&self, test: &Test) -> f64 {
-        let rows = self.first.fields[test.field].rows.iter().enumerate();
-        let others = rows.filter(|(at, _)| *at != test.row).map(|(_, row)| row.value);
-        median(&others.collect::<Vec<f64>>()).unwrap_or(f64::NAN)
-    }
+/// A node's distance as an end of its pairs in a step, less that of pairs without suspects.
+fn end_distance(
+    fit: &Fit,
+    step: &Step,
+    node: usize,
+    role: Role,
+    suspects: &BTreeSet<usize>,
+) -> Option<f64> {
+    let pairs = step.between.get(&fit.figure)?;
+    let is_own = |pair: &Between| match role {
+        Role::Send => pair.from == node,
+        Role::Receive => pair.to == node,
+        Role::Alone | Role::Both => pair.from == node || pair.to == node,
+    };
+    let (own, others): (Vec<&Between>, Vec<&Between>) = pairs.iter().partition(|pair| is_own(pair));
+    let beyond = |pairs: Vec<&Between>| -> Vec<f64> {
+        let healthy = |pair: &&&Between| {
+            [pair.from, pair.to].iter().all(|end| *end == node || !suspects.contains(end))
+        };
+        pairs.iter().filter(healthy).filter_map(|pair| fit.beyond(pair)).collect()
+    };
+    let effect = fit.end(node, role != Role::Receive)?;
+    let drift = median(&beyond(others)).unwrap_or(0.0);
+    Some(median(&beyond(own))? + effect - drift)
+}
 
-    /// Judges links, and nodes with several bad links by the second worst of these.
-    fn links(&mut self, inquiry: &Inquiry) {
-        let first = self.first;
-        let mut left: Vec<(&LinkTest, &Found)> =
-            first.chosen_links.iter().map(|at| &first.links[*at]).zip(&inquiry.links).collect();
-        while let Some((rank, partners)) = several_bad(&left) {
-            let (mut own, others): (Vec<_>, Vec<_>) =
-                left.into_iter().partition(|(link, _)| link.ends().contains(&rank));
-            left = others;
-            own.retain(|(_, found)| found.outcome == Outcome::Shown);
-            own.order_by(|a, b| a.1.again.p.total_cmp(&b.1.again.p));
-            let second = own.iter().find(|(link, _)| link.ends() != own[0].0.ends());
-            let Some((link, found)) = second else { continue };
-            let mut found = (*found).clone();
-            found.again.partners = partners;
-            let mut verdict = self.link(At::Node(rank), link, Charge::Unstable, found.q);
-            verdict.subject.role = Role::Both;
-            self.judge(verdict, link.stands_out(), &found);
-        }
-        for (link, found) in left {
-            let at = At::Link(link.from, link.to);
-            let verdict = self.link(at, link, Charge::DegradedLink, found.q);
-            self.judge(verdict, link.stands_out(), found);
-        }
+fn link_tests(fleet: &Fleet, first: &First, steps: &[Step]) -> Vec<Test> {
+    let least = super::least_effect(Kind::Io).ln();
+    let mut tests = Vec::new();
+    for (fit, link, residual, error) in first.links_out() {
+        let fit = &first.fits[fit];
+        let link = &fit.links[link];
+        let (from, to) = (fit.nodes[link.from], fit.nodes[link.to]);
+        let measured: Vec<f64> =
+            steps.iter().filter_map(|step| link_distance(fit, step, from, to)).collect();
+        let role = if fit.is_shared { Role::Both } else { Role::Send };
+        tests.push(Test {
+            which: Which::Link(from, to),
+            subject: Subject { figure: fit.figure, role },
+            first: (residual, error * error, fit.freedom),
+            error: fit.variance * (1.0 + 2.0 * FRAC_PI_2 / PEERS as f64)
+                / measured.len().max(1) as f64,
+            steps: measured,
+            least,
+            value: link.value,
+            peers: fit.expected(link, fleet.figures[fit.figure].better),
+        });
     }
+    tests
+}
 
-    fn link(&self, at: At, test: &LinkTest, charge: Charge, q: f64) -> Verdict {
-        let fit = &self.first.fits[test.fit];
-        let link = &fit.links[test.link];
-        let half = reach(fit.freedom.max(1.0)) * test.residual / test.z;
-        Verdict {
-            charge,
-            at,
-            subject: fit.subject(if fit.is_shared { Role::Both } else { Role::Send }),
-            factor: test.residual.exp(),
-            interval: interval(test.residual, half),
-            evidence: Evidence {
-                z: test.z,
-                p: test.p,
-                q,
-                value: link.value,
-                peers_median: fit.expected(link),
-                peers: fit.links.len(),
-                repetitions: 0,
-                partners: Vec::new(),
-                predicted: link.predicted,
-            },
-        }
+/// How much worse a link is in a step than the other pairs of its ends.
+fn link_distance(fit: &Fit, step: &Step, from: usize, to: usize) -> Option<f64> {
+    let pairs = step.between.get(&fit.figure)?;
+    let own = pairs.iter().find(|pair| (pair.from, pair.to) == (from, to))?;
+    let others = |is_end: &dyn Fn(&Between) -> bool| {
+        let is_other = |pair: &&Between| {
+            is_end(pair) && ![from, to].iter().all(|end| [pair.from, pair.to].contains(end))
+        };
+        let beyond: Vec<f64> =
+            pairs.iter().filter(is_other).filter_map(|pair| fit.beyond(pair)).collect();
+        median(&beyond).unwrap_or(0.0)
+    };
+    let near = others(&|pair| pair.from == from || fit.is_shared && pair.to == from);
+    let far = others(&|pair| pair.to == to || fit.is_shared && pair.from == to);
+    // What both ends have changed since is theirs; a drift of all pairs counts once.
+    let drift = near.min(far);
+    Some(fit.beyond(own)? - (near + far - drift).max(drift))
+}
+
+/// The variance of a node's distances about its own mean, over nodes with several; `None` where too few
+/// say it.
+fn within_variance(all: &[Vec<f64>]) -> Option<f64> {
+    let (mut squares, mut freedom) = (0.0, 0);
+    for distances in all.iter().filter(|distances| distances.len() > 1) {
+        let mean = distances.iter().sum::<f64>() / distances.len() as f64;
+        squares += distances.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+        freedom += distances.len() - 1;
     }
+    (freedom >= FREEDOM_LEAST).then(|| squares / freedom as f64)
+}
 
-    /// Takes a verdict by the first measurement, which made it a suspect if it `stands_out`, as the
-    /// second one leaves it.
-    fn judge(&mut self, mut verdict: Verdict, stands_out: bool, found: &Found) {
-        match found.outcome {
-            Outcome::Shown => {}
-            // What only might have been slower stood nowhere out.
-            Outcome::Open if stands_out => verdict.charge = Charge::Suspect,
-            Outcome::Cleared if stands_out => {
-                return self.cleared.push((verdict.at, verdict.subject.key));
+/// The squared error of the mean of some steps: what healthy nodes differ by for good, and what a node
+/// differs by from itself; both with that of its peers.
+fn mean_error(once: f64, within: Option<f64>, steps: usize, least: f64) -> f64 {
+    let lasting = (LASTING * least).powi(2);
+    // Peers of one measurement may all have been lucky: the steps may say that nodes differ more.
+    let within = within.unwrap_or(once);
+    let between = (once - within).max(lasting);
+    (between + within / steps.max(1) as f64) * (1.0 + FRAC_PI_2 / PEERS as f64)
+}
+
+fn verdict(test: &Test, tested: usize) -> Verdict {
+    let (distance, variance, freedom) = test.first;
+    let count = test.steps.len();
+    let freedom = freedom + (count * PEERS) as f64;
+    let (mean, error) = match count {
+        0 => (distance, variance.sqrt()),
+        _ => (test.steps.iter().sum::<f64>() / count as f64, test.error.sqrt()),
+    };
+    let p = tail(mean, error, freedom).1;
+    let is_worse_each_time = test.steps.iter().all(|step| *step >= EACH * test.least);
+    let is_accused = mean >= test.least && p <= RATE / tested as f64;
+    let state = match (is_worse_each_time, count >= STEPS_LEAST) {
+        (false, _) => State::Cleared,
+        (true, false) => State::Suspect,
+        (true, true) if is_accused => State::Accused,
+        (true, true) => State::Cleared,
+    };
+    let reach = errors(0.025, freedom) * error;
+    Verdict {
+        which: test.which,
+        subject: test.subject,
+        state,
+        factor: mean.exp(),
+        interval: ((mean - reach).exp(), (mean + reach).exp()),
+        p,
+        value: test.value,
+        peers: test.peers,
+        steps: count,
+    }
+}
+
+/// Several bad links of one node are the node's, and what stands out between an accused node and
+/// another is the accused one's.
+fn links_of_nodes(verdicts: Vec<Verdict>) -> Vec<Verdict> {
+    let mut links: BTreeMap<usize, BTreeSet<(usize, usize)>> = BTreeMap::new();
+    let mut nodes: BTreeSet<usize> = BTreeSet::new();
+    for verdict in verdicts.iter().filter(|verdict| verdict.state == State::Accused) {
+        match verdict.which {
+            Which::Link(from, to) => {
+                for end in [from, to] {
+                    links.entry(end).or_default().insert((from.min(to), from.max(to)));
+                }
             }
-            _ => return,
+            Which::Node(node) if verdict.subject.role != Role::Alone => {
+                nodes.insert(node);
+            }
+            Which::Node(_) => {}
         }
-        let again = &found.again;
-        if again.count > 0 {
-            verdict.factor = again.distance.exp();
-            verdict.interval = interval(again.distance, again.half);
-            (verdict.evidence.z, verdict.evidence.p) = (again.z, again.p);
-        }
-        verdict.evidence.repetitions = u32::try_from(again.count).unwrap_or(u32::MAX);
-        verdict.evidence.partners.clone_from(&again.partners);
-        self.verdicts.push(verdict);
     }
+    let mut several: Vec<(usize, usize)> =
+        links.iter().map(|(node, links)| (*node, links.len())).collect();
+    several.order_by_key(|(_, count)| std::cmp::Reverse(*count));
+    for (node, count) in several {
+        // The other ends of its links have one bad link each.
+        let others = links[&node].iter().filter(|(a, b)| !nodes.contains(a) && !nodes.contains(b));
+        if count >= LINKS_OF_NODE && others.count() >= LINKS_OF_NODE {
+            nodes.insert(node);
+        }
+    }
+    let own = |verdict: Verdict| {
+        let Which::Link(from, to) = verdict.which else { return Some(verdict) };
+        let Some(node) = [from, to].into_iter().find(|end| nodes.contains(end)) else {
+            return Some(verdict);
+        };
+        (verdict.state == State::Accused).then_some(Verdict { which: Which::Node(node), ..verdict })
+    };
+    verdicts.into_iter().filter_map(own).collect()
 }
 
-/// The factors of a distance with half its interval.
-fn interval(distance: f64, half: f64) -> (f64, f64) {
-    ((distance - half).exp(), (distance + half).exp())
+/// Figures in which the median of a stratum is worse than predicted, the largest factor first.
+fn below(fleet: &Fleet, first: &First) -> Vec<Below> {
+    let mut found = Vec::new();
+    let compared = first
+        .fields
+        .iter()
+        .filter(|field| field.subject.role == Role::Alone && field.rows.len() > LEAST_PEERS);
+    for field in compared {
+        let better = fleet.figures[field.subject.figure].better;
+        let values: Vec<f64> = field.rows.iter().map(|row| row.value).collect();
+        let end = |pick: fn(&(f64, f64)) -> f64| {
+            let ends: Vec<f64> =
+                field.rows.iter().filter_map(|row| row.predicted.as_ref().map(pick)).collect();
+            median(&ends)
+        };
+        let (Some(low), Some(high)) = (end(|range| range.0), end(|range| range.1)) else {
+            continue;
+        };
+        let Some(interval) = median_order(&values) else { continue };
+        let (best, end) = match better {
+            Better::Higher => (interval.high, low),
+            _ => (interval.low, high),
+        };
+        let log = |value: f64| Some(signed(value, better)? - signed(end, better)?);
+        let value = median(&values).unwrap_or(0.0);
+        if let (Some(certain), Some(log)) = (log(best), log(value))
+            && certain > 0.0
+        {
+            let (stratum, figure) = (field.stratum, field.subject.figure);
+            found.push(Below { stratum, figure, factor: log.exp(), value, predicted: (low, high) });
+        }
+    }
+    found.order_by(|a, b| b.factor.total_cmp(&a.factor));
+    found
 }
 
-/// The node with the most partners over shown links, if it has two, and these partners.
-fn several_bad(links: &[(&LinkTest, &Found)]) -> Option<(u32, Vec<u32>)> {
-    let mut partners: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-    for (link, _) in links.iter().filter(|(_, found)| found.outcome == Outcome::Shown) {
-        let [from, to] = link.ends();
-        partners.entry(from).or_default().insert(to);
-        partners.entry(to).or_default().insert(from);
-    }
-    let (rank, partners) = partners.into_iter().max_by_key(|(_, partners)| partners.len())?;
-    (partners.len() >= 2).then(|| (rank, partners.into_iter().collect()))
+/// What each field and the links would have shown, in the sweep and in three steps.
+fn seen(fleet: &Fleet, first: &First) -> Vec<Seen> {
+    let tests = first.fields.iter().map(|field| field.out().len()).sum::<usize>() + 1;
+    let fields = first.fields.iter().filter_map(|field| {
+        let whole = field.whole?;
+        let once = whole.squared_error();
+        let error = mean_error(once, None, STEPS_LEAST, field.least).sqrt();
+        let significant = errors(RATE / tests as f64, whole.freedom + (STEPS_LEAST * PEERS) as f64) + 1.96;
+        let least = field
+            .seen_from()?
+            .max(field.least + 1.96 * error)
+            .max(EACH * field.least + 2.2 * once.sqrt())
+            .max(significant * error);
+        let of_pairs = field.subject.role != Role::Alone;
+        let kind = if of_pairs { Kind::Io } else { fleet.figures[field.subject.figure].kind };
+        Some(Seen {
+            subject: field.subject,
+            stratum: Some(field.stratum),
+            kind,
+            factor: least.exp(),
+        })
+    });
+    let links = first.fits.iter().filter(|fit| fit.freedom >= 1.0).map(|fit| {
+        let error = (fit.variance * (1.0 + 2.0 / 3.0)).sqrt();
+        let least = super::least_effect(Kind::Io).ln();
+        let subject = Subject { figure: fit.figure, role: Role::Send };
+        let shown = (least + 2.6 * error).max((3.0 + 2.6) * error);
+        Seen { subject, stratum: None, kind: Kind::Io, factor: shown.exp() }
+    });
+    fields.chain(links).collect()
 }

@@ -1,17 +1,13 @@
 //! The figures of a sweep as JSON Lines, of the same shape as those of a run.
 
 use super::View;
-use super::csv::phase;
-use super::names::{node, stratum};
-use crate::model::strata::index;
-use crate::sweep::Estimate;
+use crate::file::Purpose;
+use crate::model::node_places;
+use crate::read::{NodeFile, Value};
 use record::event::Ending;
-use record::key::Key;
-use record::metric::{Better, Kind};
-use record::unit::Unit;
+use record::metric::Kind;
 use report::ndjson::{Origin, Source, text};
 use serde_json::json;
-use std::collections::BTreeMap;
 
 /// The label of a node that names its rack, and the one that names its instance type.
 const RACK: &str = "rack";
@@ -19,77 +15,84 @@ const INSTANCE_TYPE: &str = "instance_type";
 
 /// The figures of nodes and pairs, one a line. A pair's node is the near end.
 pub fn render(view: &View) -> String {
-    let strata: BTreeMap<u32, String> = index(&view.judgement.strata)
-        .into_iter()
-        .map(|(rank, at)| (rank, stratum(&view.judgement.strata[at])))
-        .collect();
-    let origin = |rank| Origin { stratum: strata.get(&rank).cloned(), ..origin(view, rank) };
-    let figures = view.sweep.figures.iter().map(|figure| {
-        let phase = if figure.again == 0 { "alone" } else { "suspects" };
-        let phase = Some(phase.to_owned());
-        let origin = Origin { phase, step: figure.again, ..origin(figure.rank) };
-        let about = (figure.unit, figure.better, figure.kind);
-        line(origin, &figure.key, about, &figure.estimate, figure.predicted)
-    });
-    let pairs = view.sweep.pairs.iter().map(|pair| {
-        let origin = Origin {
-            phase: Some(phase(pair.purpose).to_owned()),
-            step: pair.step,
-            far_node: Some(node(view.sweep, pair.to)),
-            far_rack: label(view, pair.to, RACK),
-            ..origin(pair.from)
-        };
-        let about = (pair.unit, pair.better, Kind::Io);
-        line(origin, &pair.key, about, &pair.estimate, pair.predicted)
-    });
-    figures.chain(pairs).collect()
+    let sweep = view.fleet.nodes.iter().map(|node| (0, node));
+    let steps = view.fleet.steps.iter().zip(1..);
+    let steps = steps.flat_map(|(files, step)| files.iter().map(move |node| (step, node)));
+    let mut out = String::new();
+    let places = node_places(view.fleet);
+    for (step, file) in sweep.chain(steps) {
+        let place = places.get(file.header.host.as_str()).copied();
+        let of_file = origin(view, file, place);
+        for value in &file.values {
+            let phase = if step == 0 { "alone" } else { "suspects" };
+            let origin = Origin { phase: Some(phase.to_owned()), step, ..of_file.clone() };
+            out.push_str(&line(view, &origin, value, false));
+        }
+        for pair in &file.pairs {
+            for value in &pair.values {
+                let far = places.get(pair.to.as_str()).map(|place| &view.fleet.nodes[*place]);
+                let origin = Origin {
+                    phase: Some(phase(pair.purpose).to_owned()),
+                    step: pair.slot,
+                    far_node: Some(pair.to.clone()),
+                    far_rack: far.and_then(|far| far.header.labels.get(RACK).cloned()),
+                    ..of_file.clone()
+                };
+                out.push_str(&line(view, &origin, value, true));
+            }
+        }
+    }
+    out
 }
 
-fn label(view: &View, rank: u32, name: &str) -> Option<String> {
-    view.sweep.nodes.get(&rank)?.labels.get(name).cloned()
+fn phase(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Matching => "pairs",
+        Purpose::Bisection => "bisection",
+        Purpose::Incast => "incast",
+        Purpose::Outcast => "outcast",
+        Purpose::Suspect => "suspects",
+    }
 }
 
-fn origin(view: &View, rank: u32) -> Origin {
-    let header = &view.sweep.header;
-    let own = view.sweep.nodes.get(&rank);
+fn origin(view: &View, file: &NodeFile, place: Option<usize>) -> Origin {
+    let header = &file.header;
+    let stratum = place.map(|place| view.judgement.first.places[place]);
     Origin {
         source: Source::Sweep,
-        id: format!("{} {}", header.id, header.seed),
-        name: header.id.clone(),
+        id: format!("{} {}", header.sweep, header.started),
+        name: header.started.clone(),
         started: header.started.clone(),
         preset: header.preset.clone(),
-        plumb: own.map_or(&header.plumb, |own| &own.plumb).clone(),
-        node: node(view.sweep, rank),
-        kernel: own.and_then(|own| own.stratum.get("kernel").cloned()),
-        instance_type: label(view, rank, INSTANCE_TYPE),
-        rank: Some(rank),
-        rack: label(view, rank, RACK),
-        labels: own.map(|own| own.labels.clone()).unwrap_or_default(),
+        plumb: header.plumb.clone(),
+        node: header.host.clone(),
+        kernel: header.stratum.get("kernel").cloned(),
+        instance_type: header.labels.get(INSTANCE_TYPE).cloned(),
+        rank: Some(header.rank),
+        stratum: stratum.map(|stratum| view.judgement.strata()[stratum].name.clone()),
+        rack: header.labels.get(RACK).cloned(),
+        labels: header.labels.clone(),
         ..Origin::default()
     }
 }
 
-fn line(
-    origin: Origin,
-    key: &Key,
-    (unit, better, kind): (Unit, Better, Kind),
-    estimate: &Estimate,
-    predicted: Option<(f64, f64)>,
-) -> String {
+fn line(view: &View, origin: &Origin, value: &Value, of_pair: bool) -> String {
+    let about = &view.fleet.figures[value.figure];
+    let key = &about.key;
     let figure = json!({
         "experiment": key.experiment,
         "params": key.case.to_string(),
         "case": key.case,
         "metric": key.metric,
-        "unit": unit,
-        "better": better,
-        "kind": kind,
+        "unit": about.unit,
+        "better": about.better,
+        "kind": if of_pair { Kind::Io } else { about.kind },
         "outcome": Ending::Measured,
-        "value": estimate.value,
-        "ci": estimate.ci,
-        "prediction": predicted.map(|(low, high)| json!({ "low": low, "high": high })),
-        "stats": { "used": estimate.rounds },
+        "value": value.value,
+        "ci": value.ci,
+        "prediction": value.predicted.map(|(low, high)| json!({ "low": low, "high": high })),
+        "stats": { "used": value.rounds },
         "notes": [],
     });
-    text(&origin, &figure)
+    text(origin, &figure)
 }

@@ -14,7 +14,7 @@
 //! but order). Reads also take CPU time, limited by the number of CPUs.
 
 use super::read::kernel;
-use super::{BLOCK_BYTES, IOPS, Mode, Pattern, disk, figures, read_figures};
+use super::{BLOCK_BYTES, Mode, Pattern, disk, figures, read_figures};
 use crate::cpu::is_guest;
 use crate::device::{FLASH, FLASH_NVME, SPINNING, device, reading, term};
 use crate::line::line;
@@ -91,7 +91,7 @@ pub fn bandwidth(facts: Facts, readers: Readers) -> Law {
 
 /// CPU time of a read, in ns, as the readers' own clocks count it.
 pub fn cpu(facts: Facts, readers: Readers) -> Law {
-    let Some((ns, _)) = nearest_read(facts, readers, &["cpu"]) else {
+    let Some((ns, _)) = nearest_read(facts, readers, "cpu") else {
         let what = "system call, file system, block layer and two context switches";
         return Law::software(base(facts, readers).cpu, what).when(readers.count != 1, |alone| {
             alone.by(BESIDE).and("several readers share completion interrupts")
@@ -186,7 +186,7 @@ fn base(facts: Facts, readers: Readers) -> Base {
     let guest = if is_guest(site) { GUEST } else { 1.0 };
     let cpu = range(CPU_NS.low, CPU_NS.likely * guest.sqrt(), CPU_NS.high * guest);
     let reading = reading(site, disk(site), readers.size as f64);
-    let alone = match nearest_read(facts, readers, &["latency"]) {
+    let alone = match nearest_read(facts, readers, "latency") {
         Some((ns, is_near)) => {
             let (of, which) = match is_near {
                 true => (around(ns, ALONE_SHARE), "a file of this size"),
@@ -260,13 +260,9 @@ fn of_class(class: &str) -> Range {
 
 /// fs.read's direct block in the same pattern, at the nearest size of file, and whether that is
 /// near.
-fn nearest_read(
-    facts: Facts,
-    readers: Readers,
-    names: &'static [&'static str],
-) -> Option<(f64, bool)> {
+fn nearest_read(facts: Facts, readers: Readers, metric: &'static str) -> Option<(f64, bool)> {
     let distance = |size: u64| (size as f64 / readers.size as f64).ln().abs();
-    read_figures(facts, Some(readers.pattern), Mode::Direct.text(), names)
+    read_figures(facts, Some(readers.pattern), Mode::Direct.text(), metric)
         .filter(|(size, _)| *size > 0)
         .map(|(size, value)| (distance(size), value))
         .min_by(|a, b| a.0.total_cmp(&b.0))
@@ -281,7 +277,7 @@ fn measured_iops(facts: Facts) -> Option<f64> {
             && case.int("block") == Some(BLOCK_BYTES as u64)
             && case.int("depth").is_some_and(|depth| depth >= DEEP)
     };
-    let of = figures(facts, "fs.io", &IOPS).filter(|(case, _)| is_it(case));
+    let of = figures(facts, "fs.io", "iops").filter(|(case, _)| is_it(case));
     of.map(|(_, value)| value).max_by(f64::total_cmp)
 }
 
@@ -289,8 +285,8 @@ fn measured_iops(facts: Facts) -> Option<f64> {
 pub fn is_known(facts: Facts, readers: Readers, metric: &str) -> bool {
     match metric {
         "fairness" | "linearity" => false,
-        "cpu" => nearest_read(facts, readers, &["cpu"]).is_some(),
-        _ => nearest_read(facts, readers, &["latency"]).is_some(),
+        "cpu" => nearest_read(facts, readers, "cpu").is_some(),
+        _ => nearest_read(facts, readers, "latency").is_some(),
     }
 }
 

@@ -182,7 +182,7 @@ impl<'law> Basis<'law> {
             (_, Op::Write, None) => product(reading.rate.range, writing.rate),
         };
         let in_memory = in_memory(facts, work);
-        let measured = figure_of_read(facts, work, &["latency"]);
+        let measured = figure_of_read(facts, work, "latency");
         let mut single = match (measured, work.mode) {
             (Some(ns), Mode::Cached) if work.bytes() == BLOCK_BYTES => {
                 Law::measured(ns, 0.5, format!("{ns:.0} ns for such a block (measured by fs.read)"))
@@ -390,7 +390,7 @@ fn single(
 ) -> Law {
     let work = request.work;
     let transfer = inverse(work.bytes(), rate);
-    let page = match (figure_of_read(facts, work, &["latency"]), work.op) {
+    let page = match (figure_of_read(facts, work, "latency"), work.op) {
         (Some(ns), _) => {
             let told = format!("{:.1} µs for 4 KiB (measured by fs.read)", ns / 1e3);
             Law::measured(ns, 0.6, told)
@@ -448,11 +448,11 @@ fn in_memory(facts: Facts, work: &Work) -> Law {
 
 /// CPU time of such a block read past the cache by fs.read, in ns.
 fn measured_cpu(facts: Facts, work: &Work) -> Option<f64> {
-    figure_of_read(facts, work, &["cpu"]).filter(|_| work.is_direct())
+    figure_of_read(facts, work, "cpu").filter(|_| work.is_direct())
 }
 
 /// What fs.read measured of a page read this way, of its largest file, in ns.
-fn figure_of_read(facts: Facts, work: &Work, names: &'static [&'static str]) -> Option<f64> {
+fn figure_of_read(facts: Facts, work: &Work, metric: &'static str) -> Option<f64> {
     let is_it = work.is_read();
-    is_it.then(|| of_largest(facts, work.pattern, work.mode.text(), names)).flatten()
+    is_it.then(|| of_largest(facts, work.pattern, work.mode.text(), metric)).flatten()
 }

@@ -192,7 +192,7 @@ pub fn medium_least(site: &Site, class: &Device) -> Option<(f64, Medium)> {
 
 /// A direct read of a block at a random place, as fs.read measured it: the median of its cases.
 fn measured_read(facts: Facts) -> Option<f64> {
-    let of = read_figures(facts, Some(Pattern::Random), Mode::Direct.text(), &["latency"]);
+    let of = read_figures(facts, Some(Pattern::Random), Mode::Direct.text(), "latency");
     middle(of.map(|(_, ns)| ns))
 }
 
@@ -206,7 +206,7 @@ pub fn measured_write(facts: Facts, mode: &str) -> Option<f64> {
             && one("depth")
             && one("threads")
     };
-    let of = figures(facts, "fs.io", &["latency"]).filter(|(case, _)| is_it(case));
+    let of = figures(facts, "fs.io", "latency").filter(|(case, _)| is_it(case));
     middle(of.map(|(_, ns)| ns))
 }
 

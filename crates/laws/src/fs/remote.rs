@@ -337,13 +337,13 @@ fn cached(facts: Facts) -> Law {
 
 /// Median time of a block that fs.read took in the same run in a mode, in ns.
 fn local(facts: Facts, mode: Mode) -> Option<f64> {
-    middle(read_figures(facts, None, mode.text(), &["latency_per_block"]).map(|(_, ns)| ns))
+    middle(read_figures(facts, None, mode.text(), "latency_per_block").map(|(_, ns)| ns))
 }
 
 /// The round trip to the server, where one to it was measured, in ns: of small messages whose ends
 /// wait for them on a connection that stays, as a client of files does.
 fn measured_rtt(facts: Facts, way: &Way) -> Option<f64> {
-    let found = figures(facts, "net.rtt", &["round_trip"]);
+    let found = figures(facts, "net.rtt", "round_trip");
     let is_it = |case: &CaseId| leads_there(facts.site, way, case) && is_like_a_request(case);
     middle(found.filter(|(case, _)| is_it(case)).map(|(_, ns)| ns))
 }
@@ -362,7 +362,7 @@ fn is_like_a_request(case: &CaseId) -> bool {
 
 /// What a stream to the server brought, where one was measured, in B/s.
 fn measured_rate(facts: Facts, way: &Way) -> Option<f64> {
-    let found = figures(facts, "net.bandwidth", &["bandwidth"]);
+    let found = figures(facts, "net.bandwidth", "bandwidth");
     let found = found.filter(|(case, _)| leads_there(facts.site, way, case));
     found.map(|(_, rate)| rate).max_by(f64::total_cmp)
 }

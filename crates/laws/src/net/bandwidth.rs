@@ -197,6 +197,7 @@ fn steady(facts: Facts, flow: &Flow) -> Law {
 fn between_hosts(site: &Site, way: &Way<'_>, flow: &Flow, work: Law) -> Law {
     let streams = flow.streams as f64;
     let link = carried(way, flow);
+    let whole = link.range.likely;
     // Cards and drivers beside the sockets, and another processor at the other end.
     let calls = work.ends(0.5, 1.6, 4.0).inverse(1e9 * flow.bytes.message as f64).times(streams);
     let core = core_rate();
@@ -212,7 +213,10 @@ fn between_hosts(site: &Site, way: &Way<'_>, flow: &Flow, work: Law) -> Law {
         Kind::Wired => (3.0, 1.02, "datagrams that the receiver does not read in time are lost"),
         _ => (10.0, 1.1, "datagrams beyond the capacity of the path or the receiver are lost"),
     };
-    rate.when(flow.is_udp(), |rate| rate.widened(below, above, why))
+    let rate = rate.when(flow.is_udp(), |rate| rate.widened(below, above, why));
+    // The more of its rate the link gives, the more of the time is the wire's.
+    let share = link_rate(way).map_or(0.0, |_| rate.range.likely / whole);
+    rate.fixed(share.min(1.0))
 }
 
 /// What the way carries of such messages, in B/s of payload.

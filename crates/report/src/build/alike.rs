@@ -72,7 +72,9 @@ impl Alike<'_> {
         let metrics = distinct(self.figures.iter().map(|figure| figure.metric_name()));
         let is_of_metrics =
             |figure: &&&Figure| figure.metric.is_some() && metrics.contains(&figure.metric_name());
-        let is_all = all.iter().filter(is_of_metrics).count() == self.figures.len();
+        // A case that failed or was skipped has no metric.
+        let is_all = all.iter().all(|figure| figure.metric.is_some())
+            && all.iter().filter(is_of_metrics).count() == self.figures.len();
         let cases = self.figures.iter().map(|figure| names.case(figure));
         let cases = distinct(cases.filter(|case| !case.is_empty()));
         let metrics = match planned.metrics.len() {

@@ -41,7 +41,7 @@ pub fn section(figures: &[Figure]) -> Section {
         let label = std::iter::once(Cell::plain(figure.label()));
         Row::always_shown(label.chain(layout.sortable(figure)).collect())
     };
-    let caption = format!("Every figure of the run. {COLUMNS}{}", values::told_of_marks(&figures));
+    let caption = format!("The figures of the run. {COLUMNS}{}", values::told_of_marks(&figures));
     let rows = figures.iter().map(row).collect();
     let spreads = figures.iter().map(|figure| spread(figure)).collect();
     let block = Block::Figures(Table { caption, columns: heads, rows }, spreads);

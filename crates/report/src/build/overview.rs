@@ -189,8 +189,8 @@ fn no_miss(figures: &[Figure]) -> String {
         0 => String::new(),
         lacking => format!(" Skipped or failed: {}.", counted(lacking, "figure")),
     };
-    let outside = predicted - inside;
-    match outside {
+    match predicted - inside {
+        0 if predicted == 0 => format!("No predicted figure was measured.{lacking}"),
         0 => {
             format!("The values of all {predicted} predicted figures are in their range.{lacking}")
         }
@@ -214,7 +214,7 @@ pub fn score_section(run: &Run, figures: &[Figure]) -> Section {
         false => score_table(figures),
     };
     let block = match table.rows.is_empty() {
-        true => Block::Paragraph("No figure has both a prediction and a measurement.".to_owned()),
+        true => Block::Paragraph("No prediction could be scored.".to_owned()),
         false => Block::Table(table),
     };
     blocks.push(block.for_all());

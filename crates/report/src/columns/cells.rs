@@ -7,7 +7,7 @@ use analysis::misses::{self, Miss};
 use analysis::verdict::Verdict;
 use record::event::{Ending, PredictionKind, Range, Shares};
 use record::key::Value;
-use record::quantity::render;
+use record::quantity::{digits, render};
 
 /// The verdict where a range says nothing.
 const UNPREDICTED: &str = "not predictable";
@@ -73,10 +73,21 @@ fn judged_in_a_word(figure: &Figure) -> Cell {
         (Ending::Measured, Some(Verdict::Unpredicted)) => Cell::toned(UNPREDICTED, Tone::Muted),
         (Ending::Measured, Some(verdict)) => Cell::toned(word(verdict), Tone::Warn),
         (Ending::Measured, None) if figure.shown_range().is_some() => {
-            Cell::toned("no interval", Tone::Muted)
+            Cell::toned(without_interval(figure), Tone::Muted)
         }
         (Ending::Measured, None) => Cell::toned("unpredicted", Tone::Muted),
     }
+}
+
+/// `1.7× the prediction, 3 rounds, no interval`: a value without an interval has no verdict.
+fn without_interval(figure: &Figure) -> String {
+    let likely = figure.shown_range().map(|range| range.likely).filter(|likely| *likely > 0.0);
+    let ratio = figure.value.filter(|value| *value > 0.0).zip(likely);
+    let ratio = ratio.map(|(value, likely)| format!("{} the prediction", times(value / likely)));
+    let count = figure.rounds.len();
+    let rounds = (count > 0).then(|| values::counted(count, "round"));
+    let parts = [ratio, rounds, Some("no interval".to_owned())];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn word(verdict: Verdict) -> &'static str {
@@ -96,18 +107,45 @@ pub fn by_factor(miss: &Miss) -> String {
     let word = word(miss.verdict);
     match miss.factor.filter(|_| miss.verdict != Verdict::Impossible) {
         None => word.to_owned(),
-        Some(factor @ ..1.095) => format!("{factor:.2}× {word}"),
-        Some(factor @ ..9.95) => format!("{factor:.1}× {word}"),
-        Some(factor) => format!("{factor:.0}× {word}"),
+        Some(factor) => format!("{} {word}", times(factor)),
+    }
+}
+
+fn times(factor: f64) -> String {
+    match factor {
+        ..0.995 => format!("{}×", digits(factor)),
+        ..1.095 => format!("{factor:.2}×"),
+        ..9.95 => format!("{factor:.1}×"),
+        _ => format!("{factor:.0}×"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{judged, percentile, share};
+    use analysis::figure::Figure;
+    use analysis::misses::{is_judged, of_figure};
     use analysis::verdict::judge;
     use analysis::{figures, sample};
     use record::event::{Range, Shares};
+
+    #[test]
+    fn a_value_without_an_interval_has_a_remark_and_enters_no_count() {
+        let mut all = figures(&sample::run());
+        let fits = |figure: &Figure| {
+            figure.shown_range().is_some() && is_judged(figure) && figure.rounds.len() > 3
+        };
+        let figure = all.iter_mut().find(|figure| fits(figure)).expect("one is judged");
+        (figure.ci, figure.value) = (None, figure.shown_range().map(|range| 1.7 * range.likely));
+        figure.rounds.truncate(3);
+        for judged in [&mut figure.prior, &mut figure.derived].into_iter().flatten() {
+            judged.verdict = None;
+        }
+        assert_eq!(judged(figure).text, "1.7× the prediction, 3 rounds, no interval");
+        assert!(!is_judged(figure) && of_figure(figure).is_none());
+        figure.rounds.clear();
+        assert_eq!(judged(figure).text, "1.7× the prediction, no interval");
+    }
 
     #[test]
     fn shares_are_best_guesses_and_percentiles_are_of_events_alone() {

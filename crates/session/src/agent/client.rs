@@ -276,7 +276,7 @@ impl RemoteWorker<'_> {
                 self.remote.drop_link();
                 bail!("the agent ended the session: {}", printable(&reason))
             }
-            FromAgent::Welcome(_) | FromAgent::Busy { .. } => {
+            FromAgent::Welcome(_) | FromAgent::Busy { .. } | FromAgent::Clock { .. } => {
                 self.remote.drop_link();
                 bail!("the agent started a new session inside an open one")
             }

@@ -152,7 +152,7 @@ fn welcomed(channel: &mut Channel, open: &Open, stop: &AtomicBool) -> Result<Fac
             bail!(Busy { until: printable(&until), by: printable(&by) })
         }
         FromAgent::Refused { reason } => bail!("the agent refused: {}", printable(&reason)),
-        FromAgent::Worker { .. } | FromAgent::Ended { .. } => {
+        FromAgent::Worker { .. } | FromAgent::Ended { .. } | FromAgent::Clock { .. } => {
             bail!("the agent reported a round before one began")
         }
     }

@@ -8,9 +8,10 @@
 
 use super::admission::{self, Admission};
 use super::channel::{Channel, FIRST_FRAME_BYTES_MAX, HANDSHAKE_TIME, prepare};
+use super::clock::wall_s;
 use super::handshake::Responder;
 use super::key::Keys;
-use super::message::{Open, ToAgent};
+use super::message::{FromAgent, Open, ToAgent};
 use super::options::{Addresses, Options};
 use super::server::ServedSession;
 use crate::child::STOPPING;
@@ -177,6 +178,10 @@ impl<'agent> Listener<'agent> {
         match message {
             Ok(None) => self.keep(client, deadline, State::Opening(channel, key)),
             Ok(Some(ToAgent::Open(open))) => self.begin_session(client, *channel, &key, &open),
+            Ok(Some(ToAgent::Clock)) => {
+                // A client that is gone needs no answer.
+                let _ = channel.send(&FromAgent::Clock { wall_s: wall_s() }, self.options.stop);
+            }
             Ok(Some(_)) => self.reject(client, &"it sent an order before the session was opened"),
             Err(lost) => self.reject(client, &lost),
         }

@@ -41,6 +41,8 @@ pub enum ToAgent {
     },
     /// The session is over.
     End,
+    /// First and last: what the wall clock there shows.
+    Clock,
 }
 
 /// What a session says first.
@@ -74,6 +76,11 @@ pub struct Open {
 pub enum FromAgent {
     /// The session may begin.
     Welcome(Box<Facts>),
+    /// The wall clock, in seconds since 1970.
+    Clock {
+        /// See [`super::clock`].
+        wall_s: f64,
+    },
     /// Another one is served.
     Busy {
         /// Until when it expected to take, RFC 3339 in UTC.

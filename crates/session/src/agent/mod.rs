@@ -16,6 +16,7 @@ mod answer;
 pub mod channel;
 mod check;
 pub mod client;
+pub mod clock;
 mod connection;
 pub mod frame;
 pub mod handshake;

@@ -175,7 +175,7 @@ impl<'agent> ServedSession<'agent> {
     /// Does what the session says; `false` for its end.
     fn handle(&mut self, message: ToAgent) -> Result<bool> {
         match message {
-            ToAgent::Open(_) => bail!("the session opened twice"),
+            ToAgent::Open(_) | ToAgent::Clock => bail!("the session opened twice"),
             ToAgent::Serve { round, order } => {
                 if self.calibrates_until().is_some() {
                     bail!("the session sent an order before it was opened");

@@ -34,7 +34,7 @@ pub(super) fn met(rule: &Rule, comparison: &Comparison) -> Met {
         };
     }
     if rule.word() == Word::Missing {
-        let figures = comparison.missing.keys().filter(|key| means(key)).count();
+        let figures = comparison.missing.iter().filter(|key| means(key)).count();
         let nodes = if rule.has_scope() { 0 } else { comparison.only.0.len() };
         found.met = figures + nodes;
     }
@@ -46,8 +46,8 @@ mod tests {
     use super::{Met, WORDS, met};
     use crate::cmd::fail_on::parse;
     use fleet::compare::{Comparison, compare};
-    use fleet::fixture::Fleet;
-    use fleet::read::Sweep;
+    use fleet::drawn::{Drawn, Fault, Noise};
+    use fleet::read::from_lines;
 
     fn found(text: &str, comparison: &Comparison) -> Met {
         met(&parse(&[text.to_owned()], &WORDS).unwrap()[0], comparison)
@@ -55,23 +55,23 @@ mod tests {
 
     #[test]
     fn rules_are_met_by_findings_of_their_scope() {
-        let base = Fleet::healthy(24);
-        let new = Fleet {
-            noise: 2,
-            changed: vec![("os.syscall", 0.9)],
-            slow: vec![(9, "memory.bandwidth", 0.8)],
-            ..base.clone()
+        let drawn = |faults: Vec<Fault>| {
+            let mut drawn = Drawn::new(&Noise::plain(), 24, Fault::None, 7);
+            drawn.faults = faults;
+            from_lines(drawn.sweep())
         };
-        let [base, mut new] = [base, new].map(|of| Sweep::from_events(of.events()).unwrap());
-        new.nodes.remove(&23);
+        // The system calls of all nodes are slower, and the memory of one.
+        let all = (0..24).map(|node| Fault::Figure(node, 3, 0.1));
+        let base = drawn(vec![Fault::None]);
+        let mut new = drawn(all.chain([Fault::Figure(9, 0, 0.3)]).collect());
+        new.nodes.pop();
         let comparison = compare(&base, &new);
         let met = |text: &str| found(text, &comparison).met;
-        assert_eq!([met("slower"), met("slower:15%"), met("slower@memory")], [4, 0, 0]);
-        assert_eq!([met("faster"), met("changed@os.syscall"), met("never")], [0, 4, 0]);
-        assert_eq!([met("apart"), met("apart@os"), met("apart:30%")], [2, 0, 0]);
+        assert_eq!([met("slower"), met("slower:15%"), met("slower@memory")], [1, 0, 0]);
+        assert_eq!([met("faster"), met("changed@os.syscall"), met("never")], [0, 1, 0]);
+        assert_eq!([met("apart"), met("apart@os"), met("apart:50%")], [1, 0, 0]);
         assert_eq!([met("missing"), met("missing@memory")], [1, 0]);
-        // Two strata have no figure that could show 0.1 %.
-        let blind = found("slower:0.1%", &comparison);
+        let blind = found("slower:0.001%", &comparison);
         assert_eq!(blind.blind, blind.tested);
         assert_eq!(found("slower@net.ping", &comparison).tested, 0);
     }

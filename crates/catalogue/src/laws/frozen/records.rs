@@ -3,7 +3,6 @@
 //! `findings` alone is in a file of its own.
 
 use super::{Lines, Listing, Views, by_about, file, find, frozen, hold, text, updates};
-use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::{DirFacts, Peer, Preset, Site};
 use flate2::read::GzDecoder;
@@ -105,7 +104,7 @@ fn site(run: &Run) -> Site {
         path: "/".into(),
         file_system: "ext4".into(),
         allowance_bytes: 2 << 30,
-        shares: ALL_SHARES,
+        portions: Vec::new(),
     };
     let peers = peers.collect();
     Site {

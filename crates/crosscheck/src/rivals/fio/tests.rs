@@ -177,11 +177,11 @@ fn plumb_s_figures_are_of_all_rounds_with_the_ring_s_filling_and_without_workers
     let case = row.case.clone();
     let other = self::row("psync-random-read-4k").case;
     let all = [
-        samples(&case, 1, "burst_iops", 1000.0, ("operations", 184.0)),
+        samples(&case, 1, "iops", 1000.0, ("operations", 184.0)),
         samples(&case, 1, "cpu", 50.0, ("workers_ns", 200.0)),
-        samples(&case, 2, "burst_iops", 4000.0, ("operations", 784.0)),
+        samples(&case, 2, "iops", 4000.0, ("operations", 784.0)),
         samples(&case, 2, "cpu", 100.0, ("workers_ns", 0.0)),
-        samples(&other, 2, "burst_iops", 1.0, ("operations", 1.0)),
+        samples(&other, 2, "iops", 1.0, ("operations", 1.0)),
     ];
     let rounds = rounds(&all, &row).expect("two rounds");
     // 200 operations' time at 1000 per second, and 800's at 4000.

@@ -159,14 +159,14 @@ pub(super) static TABLE: &[Entry] = &[
         .named("file-read", Thorough)
         .asked("8388608 io_only {value}", READ_CACHED)
         .needs(File)
-        .beside(&[RATE.read("{n} {x*1e6}").metric("burst").explained(
+        .beside(&[RATE.read("{n} {x*1e6}").metric("bandwidth").explained(
             "lmbench sums what it has read, 64 KiB at a time, within the time; plumb only reads",
         )]),
     entry("bw_file_rd", "fs.io")
         .named("file-open-read", Thorough)
         .asked("8388608 open2close {value}", READ_CACHED)
         .needs(File)
-        .beside(&[RATE.read("{n} {x*1e6}").metric("burst").explained(
+        .beside(&[RATE.read("{n} {x*1e6}").metric("bandwidth").explained(
             "lmbench opens the file, sums what it has read, 64 KiB at a time, and closes it, all \
              within the time; plumb only reads",
         )]),

@@ -2,6 +2,7 @@
 
 use crate::cpu::peak::load::Load;
 use host::counters::Snapshot;
+use record::order::InOrder;
 use record::quantity::render;
 use record::unit::Unit;
 use stats::quantile::median;
@@ -11,6 +12,12 @@ use stats::trend::change_points;
 const LEAST: usize = 3;
 /// A change of level is named from this relative size on.
 const NAMED: f64 = 0.01;
+/// A level that differs by this much is found however short it is, from [`LEAST`] on, unless the
+/// seconds scatter by a third of it.
+const LARGE: f64 = 0.05;
+const SCATTERS: f64 = 3.0;
+/// So many changes are described, the largest.
+pub(super) const DESCRIBED: usize = 20;
 /// A counter explains a change that it moved with by this share.
 const EXPLAINS: f64 = 0.5;
 
@@ -119,6 +126,11 @@ impl Change {
         (self.to / self.from - 1.0).abs() >= NAMED
     }
 
+    /// Its size, the same for a fall and the rise that ends it.
+    pub(super) fn size(&self) -> f64 {
+        (self.to / self.from).ln().abs()
+    }
+
     /// `after 312 s from 1.20 Gop/s to 1.05 Gop/s (-12.5 %): core clock 3.60 to 3.15 GHz`.
     pub(super) fn text(&self, unit: Unit) -> String {
         format!(
@@ -132,12 +144,17 @@ impl Change {
     }
 }
 
-/// The changes of level, in order.
+/// The changes of level, in order: short ones by their size, and small ones by their length, which
+/// the search for change points weighs alone.
 pub(super) fn find(seconds: &[Second]) -> Vec<Change> {
     let rates: Vec<f64> = seconds.iter().map(|second| second.rate).collect();
-    let mut bounds = vec![0];
-    bounds.extend(change_points(&rates, LEAST));
-    bounds.push(seconds.len());
+    let mut bounds = large_steps(&rates);
+    let small = change_points(&rates, LEAST);
+    let near = |at: usize| bounds.iter().any(|bound| bound.abs_diff(at) < LEAST);
+    let small: Vec<usize> = small.into_iter().filter(|at| !near(*at)).collect();
+    bounds.extend(small);
+    bounds.extend([0, seconds.len()]);
+    bounds.order();
     bounds
         .windows(3)
         .filter_map(|three| {
@@ -152,6 +169,33 @@ pub(super) fn find(seconds: &[Second]) -> Vec<Change> {
             })
         })
         .collect()
+}
+
+/// Where the rate leaves its level by [`LARGE`] for at least [`LEAST`] values: the running median of
+/// five keeps each run of three values and drops shorter ones.
+fn large_steps(rates: &[f64]) -> Vec<usize> {
+    const WINDOW: usize = 2 * LEAST - 1;
+    let logs: Vec<f64> = rates.iter().map(|rate| rate.max(f64::MIN_POSITIVE).ln()).collect();
+    let Some(last) = logs.len().checked_sub(WINDOW) else { return Vec::new() };
+    let smooth = |at: usize| {
+        let from = at.saturating_sub(LEAST - 1).min(last);
+        median(&logs[from..from + WINDOW]).unwrap_or(logs[at])
+    };
+    let sum: f64 = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).sum();
+    // The mean difference of two normal values is 1.128 standard deviations.
+    let scatter = sum / (logs.len() - 1) as f64 / 1.128;
+    let least = LARGE.max(SCATTERS * scatter);
+    let (mut bounds, mut from, mut total) = (Vec::new(), 0, 0.0);
+    for at in 0..logs.len() {
+        let value = smooth(at);
+        let count = at - from;
+        if count >= LEAST && (value - total / count as f64).abs() >= least {
+            bounds.push(at);
+            (from, total) = (at, 0.0);
+        }
+        total += value;
+    }
+    bounds
 }
 
 fn level(seconds: &[Second], of: impl Fn(&Second) -> Option<f64>) -> Option<f64> {
@@ -223,6 +267,7 @@ fn heat(before: &[Second], after: &[Second], change: f64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stats::draw::Draw;
 
     /// A minute at 1e9 with a little scatter, which `change` alters from second 30 on.
     fn minute(change: impl Fn(&mut Second)) -> Vec<Second> {
@@ -251,6 +296,61 @@ mod tests {
         assert_eq!(find(&[]), []);
         let found = find(&minute(|second| second.rate *= 0.993));
         assert!(found.len() == 1 && !found[0].is_named(), "{found:?}");
+    }
+
+    /// Seconds with some scatter; in each stretch the rate is that of a share of the CPUs, and
+    /// `cause` says by which counter.
+    fn planted(
+        count: usize,
+        scatter: f64,
+        stretches: &[(std::ops::Range<usize>, f64)],
+        cause: impl Fn(&mut Second, f64),
+    ) -> Vec<Second> {
+        let mut draw = Draw::new(11);
+        let at_once = |at: usize| stretches.iter().find(|(of, _)| of.contains(&at));
+        let mut seconds: Vec<Second> = minute(|_| {}).into_iter().cycle().take(count).collect();
+        for (at, second) in seconds.iter_mut().enumerate() {
+            let share = at_once(at).map_or(1.0, |(_, share)| *share);
+            second.at_s = at as f64 + 0.5;
+            second.rate = 6.2e9 * share * (1.0 + scatter * draw.normal());
+            if share != 1.0 {
+                cause(second, share);
+            }
+        }
+        seconds
+    }
+
+    /// R3's ten minutes with two falls by a third, for 7 and 11 s, as were met.
+    #[test]
+    fn short_falls_are_listed_with_their_counter() {
+        let taken = |second: &mut Second, share: f64| second.taken = Some(1.0 - share);
+        for (count, stretches) in [
+            (600, vec![(22..29, 0.67), (33..44, 0.67)]),
+            (20, vec![(4..7, 0.67), (12..17, 0.67)]),
+            (60, vec![(30..33, 0.94)]),
+        ] {
+            let found = find(&planted(count, 0.005, &stretches, taken));
+            let ends = stretches.iter().flat_map(|(of, _)| [of.start, of.end]);
+            let begins: Vec<usize> = found.iter().map(|change| change.at_s as usize).collect();
+            assert_eq!(begins, ends.collect::<Vec<_>>(), "{found:?}");
+            for (change, (_, share)) in found.iter().zip(stretches.iter().flat_map(|of| [of, of])) {
+                let columns: Vec<&str> =
+                    change.causes.moved.iter().map(|(column, _)| *column).collect();
+                assert_eq!(columns, ["taken_share"], "{change:?}");
+                assert!((change.size() + share.ln()).abs() < 0.01, "{change:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fall_of_two_seconds_and_scatter_are_no_change() {
+        let steal = |second: &mut Second, share: f64| second.steal = Some(1.0 - share);
+        assert_eq!(find(&planted(600, 0.005, &[(100..102, 0.5)], steal)), []);
+        for scatter in [0.002, 0.02, 0.05, 0.1] {
+            for count in [20, 60, 600] {
+                assert_eq!(find(&planted(count, scatter, &[], steal)), [], "{scatter} {count}");
+            }
+        }
     }
 
     #[test]

@@ -256,7 +256,8 @@ pub(super) fn derived(facts: Facts, found: &Found, metric: &str) -> Option<Predi
              other",
         ),
     };
-    Some(law.prediction())
+    let most = (metric == "cached").then_some(limit_bytes);
+    Some(Prediction { most, ..law.prediction() })
 }
 
 struct Read {

@@ -47,8 +47,7 @@ pub(super) fn down(
         (_, None) => shared_rate(clock, task.work.is_ring(), did)?,
     };
     let block = task.work.block as f64;
-    let [per_second, bytes] = window::names(case);
-    let samples = bench.record(case, per_second, of_all(rate))?;
+    let samples = bench.record(case, "iops", of_all(rate))?;
     if let Some(steady) = &steady {
         steady.describe(samples, block);
     }
@@ -63,7 +62,7 @@ pub(super) fn down(
     samples.set_quantities(quantities);
     let asked = task.work.depth * task.work.threads;
     samples.notes.extend(at_device.and_then(|at_device| queue_note(at_device, asked)));
-    bench.record(case, bytes, of_all(rate * block))?;
+    bench.record(case, "bandwidth", of_all(rate * block))?;
     let threads_ns: u64 = did.iter().map(|did| did.ran.thread_cpu_ns).sum();
     let cpu_ns = threads_ns + seen.workers_ns.unwrap_or(0);
     let each = cpu_ns as f64 / operations as f64;

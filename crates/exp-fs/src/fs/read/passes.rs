@@ -279,7 +279,6 @@ impl Passes {
         let of = |value: &dyn Fn(&Ran) -> f64| counted.iter().map(value).collect::<Vec<f64>>();
         let cpu = of(&|ran| ran.thread_cpu_ns as f64 / ran.operations as f64);
         bench.record(case, "cpu", Values::batches(k, cpu))?;
-        let [per_second, bytes] = window::names(case);
         let (iops, k) = match &self.steady {
             Some(steady) => (vec![steady.rate()], 0),
             None => (of(&|ran| ran.operations as f64 / ns(ran) * 1e9), k),
@@ -287,11 +286,11 @@ impl Passes {
         let scaled = |scale: &dyn Fn(f64) -> f64| iops.iter().map(|rate| scale(*rate)).collect();
         let bandwidth = scaled(&|rate| rate * BLOCK_BYTES as f64);
         let per_block = scaled(&|rate| 1e9 / rate);
-        let samples = bench.record(case, per_second, Values::batches(k, iops))?;
+        let samples = bench.record(case, "iops", Values::batches(k, iops))?;
         if let Some(steady) = &self.steady {
             steady.describe(samples, BLOCK_BYTES as f64);
         }
-        bench.record(case, bytes, Values::batches(k, bandwidth))?;
+        bench.record(case, "bandwidth", Values::batches(k, bandwidth))?;
         if self.moved.asked == 0
             && let Some(bytes) = self.moved.process.filter(|bytes| *bytes > 0)
         {

@@ -122,7 +122,7 @@ fn every_mode_is_measured_here_or_says_why_not() {
                 if rehearsed.failed.iter().any(|(failed, _)| *failed == id) {
                     continue;
                 }
-                let all = ["latency_per_block", "latency", "burst_iops", "burst", "cpu"];
+                let all = ["latency_per_block", "latency", "iops", "bandwidth", "cpu"];
                 let [ns, latency, iops, bandwidth, cpu] = all.map(|metric| {
                     rehearsed.samples_of(&id, metric).expect("measured").raw.samples()
                 });

@@ -37,7 +37,7 @@ pub(super) struct Unreachable;
 /// How long a case streams at least, in ns: as the user says, else by the preset's case time.
 pub(super) fn run_ns(of: &Bytes, at: &Case, case_ns: u64) -> u64 {
     asked_ns(at).unwrap_or(match (of.transfer, of.ends) {
-        (Transfer::Steady, _) if is_rate(of, at) => RUN_CASES_RATE * case_ns,
+        (Transfer::Steady, _) if !is_burst(of, at) => RUN_CASES_RATE * case_ns,
         (_, Ends::TwoHosts) => RUN_CASES_HOSTS * case_ns,
         _ => RUN_CASES * case_ns / RUN_CASES_HALVES,
     })
@@ -47,14 +47,15 @@ fn asked_ns(at: &Case) -> Option<u64> {
     at.at.get(RUN_AT).and_then(Value::int)
 }
 
-/// Whether what a stream brings is called a rate: its window is long enough for what stands behind
-/// it, a device between hosts and congestion control on loopback. That of any other is a burst.
-pub(super) fn is_rate(of: &Bytes, at: &Case) -> bool {
-    match asked_ns(at) {
+/// Whether a steady stream's window is too short for what limits the rate: a device between hosts,
+/// congestion control on loopback.
+pub(super) fn is_burst(of: &Bytes, at: &Case) -> bool {
+    let is_long = match asked_ns(at) {
         Some(asked_ns) => asked_ns >= SETTLED_NS,
         None if of.ends == Ends::TwoHosts => true,
         None => of.protocol == Protocol::Tcp && of.message == RATE_MESSAGE,
-    }
+    };
+    of.transfer == Transfer::Steady && !is_long
 }
 
 pub(super) fn measure(
@@ -169,8 +170,7 @@ impl Counts {
             let rows = found.streams.iter().enumerate().map(row).collect();
             bench.trace(case, "streams", &["stream", "bandwidth_b_per_s"], rows)?;
         }
-        let metric = if is_rate(&shape.bytes, case) { "bandwidth" } else { "burst" };
-        let samples = bench.record(case, metric, Values::block(found.rate()))?;
+        let samples = bench.record(case, "bandwidth", Values::block(found.rate()))?;
         let least = found.streams.iter().copied().fold(f64::INFINITY, f64::min);
         let most = found.streams.iter().copied().fold(0.0, f64::max);
         samples.set_quantities([

@@ -1,7 +1,7 @@
 //! The cases: transfers, message sizes, streams, placements and directions.
 
 use super::Bandwidth;
-use super::ends::RUN_AT;
+use super::ends::{RUN_AT, is_burst};
 use crate::net::{DATAGRAM_BYTES_MAX, place, tell};
 use Count::{All, Doubling, One, OneAndTwo};
 use bench::experiment::contract::one_series;
@@ -140,6 +140,11 @@ pub(super) fn offer(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<O
     let is_udp = |case: &Case| case.id.text("protocol") == Some("udp");
     tell(&mut offer, "interval", "interval_ns", |case, ns| ns > 0 && is_udp(case));
     tell(&mut offer, "time", RUN_AT, |_, _| true);
+    for case in offer.series.iter_mut().flat_map(|series| &mut series.cases) {
+        let stream = Bytes::from_id(&case.id).filter(|of| of.transfer == Steady);
+        let window = stream.map(|of| if is_burst(&of, case) { "burst" } else { "rate" });
+        case.at.put_known("window", window);
+    }
     offer.or_reason()
 }
 

@@ -1,5 +1,5 @@
 use super::EXPERIMENT;
-use super::ends::{is_rate, run_ns};
+use super::ends::{is_burst, run_ns};
 use super::reports::Served;
 use super::shape::{Begun, Enough};
 use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
@@ -22,7 +22,7 @@ fn windows(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Vec<(String, bo
     let of = |case: Case| {
         let of = Bytes::from_id(&case.id).filter(|of| of.transfer == Transfer::Steady)?;
         let run_ns = run_ns(&of, &case, case_ns(preset));
-        Some((case.id.to_string(), is_rate(&of, &case), run_ns))
+        Some((case.id.to_string(), is_burst(&of, &case), run_ns))
     };
     cases.filter_map(of).collect()
 }
@@ -31,18 +31,18 @@ fn windows(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Vec<(String, bo
 fn what_is_called_a_rate_has_half_a_second_in_every_preset() {
     let (here, there) = (recorded("vm-granite-rapids"), joined(GIGABIT, GIGABIT));
     for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
-        for (id, is_rate, run_ns) in windows(&here, preset, &[]) {
-            assert_eq!(is_rate, run_ns >= 500_000_000, "{id}: {run_ns}");
+        for (id, is_burst, run_ns) in windows(&here, preset, &[]) {
+            assert_eq!(is_burst, run_ns < 500_000_000, "{id}: {run_ns}");
             let is_key = id.contains("protocol=tcp") && id.contains("message=131072,");
-            assert_eq!(is_rate, is_key, "{id}");
+            assert_eq!(is_burst, !is_key, "{id}");
         }
         let far = windows(&there, preset, &[]);
-        assert!(far.iter().all(|(_, is_rate, ns)| *is_rate && *ns >= 500_000_000));
+        assert!(far.iter().all(|(_, is_burst, ns)| !is_burst && *ns >= 500_000_000));
     }
     // As the user says, whatever the case.
-    for (time, is_rate) in [("500ms", true), ("499ms", false)] {
+    for (time, is_burst) in [("500ms", false), ("499ms", true)] {
         let all = windows(&here, Preset::Standard, &[("time", time)]);
-        assert!(all.iter().all(|of| of.1 == is_rate), "{time}: {all:?}");
+        assert!(all.iter().all(|of| of.1 == is_burst), "{time}: {all:?}");
     }
 }
 
@@ -56,7 +56,7 @@ fn rehearsed(set: &[(&str, &str)]) -> Rehearsed {
 #[test]
 fn streams_and_datagrams_are_counted_in_both_directions() {
     let all = rehearsed(&set("protocol=tcp,udp message=1000 direction=up,down transfer=steady"));
-    let rates = all.samples.iter().filter(|of| of.metric == "burst");
+    let rates = all.samples.iter().filter(|of| of.metric == "bandwidth");
     assert_eq!(rates.clone().count(), 4);
     for samples in rates {
         let of = |name: &str| samples.quantities[name];
@@ -110,7 +110,7 @@ fn no_more_is_sent_or_delivered_or_dropped_than_the_kernel_knows_of() {
 #[test]
 fn several_streams_share_what_their_sum_tells() {
     let all = rehearsed(&[("streams", "3"), ("message", "4KiB"), ("transfer", "steady")]);
-    for samples in all.samples.iter().filter(|of| of.metric == "burst") {
+    for samples in all.samples.iter().filter(|of| of.metric == "bandwidth") {
         let of = |name: &str| samples.quantities[name];
         let rate = samples.raw.samples()[0];
         assert!(of("stream_least_b_per_s") * 3.0 <= rate * 1.001);

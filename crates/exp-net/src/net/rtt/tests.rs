@@ -4,6 +4,7 @@ use super::{EXPERIMENT, Rtt, connect, fresh};
 use crate::net::ends::tests::{complete, hold, only_order, rehearse_both, shout};
 use crate::net::ends::{Dial, Line, PATIENCE};
 use bench::experiment::AnyExperiment;
+use bench::fitted::Fitted;
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
 use bench::experiment::fixtures::{predicted, recorded, set};
 use bench::measure::FarEnd;
@@ -166,4 +167,23 @@ fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
         ensure!(told.messages == ran.sent, "{} of {}", told.messages, ran.sent);
         Ok(())
     });
+}
+
+/// Whatever a table of coefficients says, 64 KiB over a wire of 1 Gbit/s take twice 45 full frames
+/// of 1538 bytes and one of 415.
+#[test]
+fn no_coefficient_scales_the_time_on_a_wire() {
+    let case = "far=peer,protocol=tcp,message=65536,ends=two_hosts,connections=1,\
+                receiver=blocking,arrivals=saturated,exchange=echo";
+    let case = Case::new(bench::experiment::fixtures::case(case));
+    let metric = EXPERIMENT.card().metrics.iter().find(|metric| metric.name == "round_trip");
+    let likely = |factor: f64| {
+        let table = Fitted([("prior net".to_owned(), factor)].into());
+        let site = Site { fitted: Box::leak(Box::new(table)), ..joined(GIGABIT, GIGABIT) };
+        let found = EXPERIMENT.predict(&site, None, &case, metric.expect("in the card"));
+        found.and_then(|found| found.range).expect("a prior").likely
+    };
+    let wire_ns = (3.0 * likely(1.0) - likely(3.0)) / 2.0;
+    let expected_ns = 2.0 * (45 * 1538 + 65536 - 45 * 1448 + 90) as f64 * 8.0;
+    assert!((wire_ns / expected_ns - 1.0).abs() < 0.02, "{wire_ns} {expected_ns}");
 }

@@ -184,7 +184,7 @@ fn cannot_see(against: &Against) -> String {
 
 fn around(conditions: &[Condition]) -> String {
     if conditions.is_empty() {
-        return "the same machine, settings, clocks, plumb and options, equally quiet".to_owned();
+        return "nothing that the records have".to_owned();
     }
     let mut told: Vec<String> = conditions
         .iter()

@@ -142,8 +142,8 @@ fn runs(base: &About, others: &[About]) -> Section {
 fn surroundings(against: &Against, title: &Title) -> Section {
     let heading = "What differs around them";
     if against.conditions.is_empty() {
-        let text = "Nothing recorded: the machine, settings, clocks, plumb and options are the \
-            same, and both runs were equally quiet.";
+        let text = "Nothing that the records have of machine, settings, clocks, plumb, options \
+            and disturbances.";
         return title.section("surroundings", heading, vec![Block::text(text).for_all()]);
     }
     let row = |(at, condition): (usize, &Condition)| Row {
@@ -187,9 +187,14 @@ fn changes(against: &Against, title: &Title) -> Section {
 
 fn nothing(against: &Against) -> String {
     match against.tested() {
-        _ if has_published(against) => "Published figures have no rounds, so nothing is tested; \
-            all figures are listed side by side below."
-            .to_owned(),
+        _ if has_published(against) => {
+            let common = against.figures.len() + against.nearest.len();
+            let below = match common {
+                0 => "no figure has a partner in the other run".to_owned(),
+                _ => format!("{} side by side below", counted(common, "figure")),
+            };
+            format!("Published figures have no rounds, so nothing is tested; {below}.")
+        }
         0 => "Nothing could be tested.".to_owned(),
         tested => format!(
             "None of the {} differs by more than runs of an unchanged machine do.",

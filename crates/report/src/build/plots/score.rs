@@ -34,7 +34,7 @@ pub fn score(figures: &[Figure]) -> Option<Plot> {
     let mut series = vec![Series::new("predicted interval", Shape::Ranges, ranges)];
     let families = families.into_iter();
     series.extend(families.map(|(family, points)| Series::new(family, Shape::Dots, points)));
-    let mut x = axis("every predicted figure, by family", None, false);
+    let mut x = axis("predicted figures, by family", None, false);
     x.names = amid(&of_family);
     let y = axis("measured / likely", Some(Unit::Ratio), true);
     Some(Plot::new("Measured over predicted", x, y, series))

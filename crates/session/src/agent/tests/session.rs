@@ -6,7 +6,9 @@ use super::{
 };
 use crate::agent::channel::Channel;
 use crate::agent::check::check;
+use crate::agent::clock::offset_s;
 use crate::agent::handshake::Role;
+use crate::agent::key::Key;
 use crate::agent::message::{FromAgent, Open, ToAgent, printable};
 use crate::agent::options::{Addresses, Options, site};
 use crate::agent::stdio;
@@ -26,6 +28,20 @@ fn answer(channel: &mut Channel) -> (u64, Result<FromWorker, String>) {
         FromAgent::Ended { round, reason } => (round, Err(reason)),
         other => panic!("{other:?}"),
     }
+}
+
+/// Also while a session is served, and to no other key.
+#[test]
+fn the_clock_is_given_to_clients_that_have_the_key() {
+    with_agent(|stand, key| {
+        stand.while_client(|at| {
+            let _session = welcome(at, key);
+            let offset = offset_s("127.0.0.1", at.port(), key, &GOES_ON).unwrap();
+            assert!(offset.abs() < PATIENCE.as_secs_f64(), "{offset}");
+            let other = Key::random().unwrap();
+            assert!(offset_s("127.0.0.1", at.port(), &other, &GOES_ON).is_err());
+        });
+    });
 }
 
 #[test]

@@ -1,0 +1,360 @@
+//! A node's file: JSON Lines, one [`Line`] each, sealed with its checksum as the lines of a run's record.
+//! It grows while the node measures, so that a node that dies leaves what it had.
+
+use anyhow::{Context, Error, Result};
+use record::key::{CaseId, Key};
+use record::metric::{Better, Kind};
+use record::seal::seal;
+use record::unit::Unit;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Version of a node's file. Format 1 was a record of a whole sweep, of a development version.
+pub const FLEET_FORMAT: u32 = 2;
+/// Most characters of a reason.
+const REASON_MAX: usize = 300;
+/// Files of the first ranks list all hosts: a host without a file is then known by name.
+pub const LISTING: u32 = 4;
+
+/// One line: exactly one member is there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Line {
+    /// First: the node, and what its sweep measures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Box<Header>>,
+    /// How far the node's clock is from those of its peers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Clock>,
+    /// A figure of the node by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
+    /// A pair that this node was the near end of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Pair>,
+    /// A slot in which this node was the far end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<Served>,
+    /// What is missing, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<Absent>,
+    /// Last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+}
+
+/// The node, and what its sweep measures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Header {
+    /// [`FLEET_FORMAT`] of the writer.
+    pub format: u32,
+    /// Version of plumb.
+    pub plumb: String,
+    /// Identity of the sweep: all its nodes compute the same.
+    pub sweep: String,
+    /// Whether this is a step of suspects: it repeats a part of the sweep.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
+    /// Number of this node, from 0.
+    pub rank: u32,
+    /// Number of nodes.
+    pub size: u32,
+    /// Name of this node in the list of hosts.
+    pub host: String,
+    /// All hosts by rank, in the files of the first ranks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// Start of measuring by the agreed clock, RFC 3339 in UTC.
+    pub started: String,
+    /// Seed of the matchings.
+    pub seed: u64,
+    /// Preset of what a node measures by itself.
+    pub preset: String,
+    /// Selectors of that; empty for all of the preset.
+    pub selectors: Vec<String>,
+    /// Selectors of the pairs.
+    pub pair_selectors: Vec<String>,
+    /// Time for what a node measures by itself, in seconds.
+    pub alone_s: f64,
+    /// Length of a slot, in seconds.
+    pub slot_s: f64,
+    /// Number of slots.
+    pub slots: u32,
+    /// What started the node: slurm, kubernetes, mpi or options.
+    pub starter: String,
+    /// What makes hardware identical, by name.
+    pub stratum: BTreeMap<String, String>,
+    /// What the site says of the node: rack, zone, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// How far a node's clock is from those of its peers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Clock {
+    /// The median over the peers of their clock minus this node's, in seconds.
+    pub offset_s: f64,
+    /// The peers that answered.
+    pub peers: Vec<String>,
+    /// Whether the node followed its peers' clock instead of its own.
+    pub is_corrected: bool,
+}
+
+/// A figure, with the values of its rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Figure {
+    /// Experiment, for example memory.latency.
+    pub experiment: String,
+    /// Parameters of its case.
+    pub case: CaseId,
+    /// Name of the metric.
+    pub metric: String,
+    /// Unit of all quantities of the figure.
+    pub unit: Unit,
+    /// Direction of improvement.
+    pub better: Better,
+    /// Class of the metric.
+    pub kind: Kind,
+    /// The estimate.
+    pub value: f64,
+    /// Its interval; absent where there were too few rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci: Option<(f64, f64)>,
+    /// Values of the rounds: the undisturbed ones where there are two.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds: Vec<f64>,
+    /// Range that was predicted before it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<(f64, f64)>,
+}
+
+impl Figure {
+    /// The identity of the figure.
+    pub fn key(&self) -> Key {
+        Key::new(&self.experiment, &self.case, &self.metric)
+    }
+}
+
+/// Why a pair is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// A step of a matching, beside the other pairs of the step.
+    Matching,
+    /// A matching of two random halves of the fleet.
+    Bisection,
+    /// Several senders, one receiver.
+    Incast,
+    /// One sender, several receivers: the far end sends.
+    Outcast,
+    /// A pair of a step of suspects.
+    Suspect,
+}
+
+/// A pair and its figures, from the near end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Pair {
+    /// Number of the slot, from 0.
+    pub slot: u32,
+    /// Why it was measured.
+    pub purpose: Purpose,
+    /// The far end.
+    pub to: String,
+    /// Begin and end of measuring, in seconds since the sweep's start.
+    pub begin_s: f64,
+    /// See `begin_s`.
+    pub end_s: f64,
+    /// The far end's clock minus this node's, in seconds, before any correction.
+    pub offset_s: f64,
+    /// What was measured; empty if nothing was.
+    pub figures: Vec<Figure>,
+}
+
+/// A slot in which this node was the far end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Served {
+    /// Number of the slot, from 0.
+    pub slot: u32,
+    /// The near ends that the schedule has.
+    pub near: Vec<String>,
+    /// How many sessions came.
+    pub sessions: u32,
+}
+
+/// What is missing, and why.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Absent {
+    /// The slot, for a pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
+    /// The other end, for a pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partner: Option<String>,
+    /// The experiment; absent where all of the node's part is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<String>,
+    /// Reason, for a reader.
+    pub why: String,
+}
+
+/// The last line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct End {
+    /// Time since the sweep's start, in seconds.
+    pub wall_s: f64,
+    /// Whether a signal ended it before its schedule did.
+    pub interrupted: bool,
+}
+
+impl Absent {
+    /// A part of a pair's slot that is missing.
+    pub fn of_pair(slot: u32, partner: &str, why: String) -> Absent {
+        let why = why.chars().take(REASON_MAX).collect();
+        Absent { slot: Some(slot), partner: Some(partner.to_owned()), why, ..Absent::default() }
+    }
+}
+
+impl Line {
+    /// The line with its checksum and its end. Errors: a number that JSON has not.
+    pub fn sealed(&self) -> Result<Vec<u8>> {
+        let mut bytes = serde_json::to_vec(self)?;
+        seal(&mut bytes);
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+}
+
+/// A file that grows. After the first failure it takes nothing more: the node goes on, because its
+/// partners measure with it.
+#[derive(Debug)]
+pub struct Writer {
+    target: Target,
+    failure: Option<Error>,
+}
+
+#[derive(Debug)]
+enum Target {
+    Output,
+    File(File, PathBuf),
+}
+
+impl Writer {
+    /// The place that `--out` names: `-` is the standard output; in a path `%h` is the host and `%r`
+    /// the rank. Errors: the file exists or cannot be made.
+    pub fn create(out: &str, host: &str, rank: u32) -> Result<Writer> {
+        if out == "-" {
+            return Ok(Writer { target: Target::Output, failure: None });
+        }
+        let path =
+            PathBuf::from(out.replace("%h", &file_name(host)).replace("%r", &rank.to_string()));
+        Writer::new_file(path)
+    }
+
+    /// The first free name for one more file of a host in a directory. Errors: none can be made.
+    pub fn into_directory(dir: &Path, host: &str) -> Result<Writer> {
+        let names = (2..1000).map(|number| dir.join(format!("{}.{number}.jsonl", file_name(host))));
+        let free = names.into_iter().find(|path| !path.exists());
+        Writer::new_file(free.with_context(|| format!("too many files in {}", dir.display()))?)
+    }
+
+    fn new_file(path: PathBuf) -> Result<Writer> {
+        let made = OpenOptions::new().append(true).create_new(true).open(&path);
+        let file = made.with_context(|| {
+            format!("cannot write {}; name a new file in a directory that exists", path.display())
+        })?;
+        Ok(Writer { target: Target::File(file, path), failure: None })
+    }
+
+    /// Appends a line at once.
+    pub fn append(&mut self, line: &Line) {
+        if self.failure.is_none() {
+            self.failure = self.write(line).err();
+        }
+    }
+
+    fn write(&mut self, line: &Line) -> Result<()> {
+        let bytes = line.sealed()?;
+        match &mut self.target {
+            Target::Output => {
+                let mut output = io::stdout().lock();
+                output.write_all(&bytes).and_then(|()| output.flush())
+            }
+            .context("cannot write to the standard output"),
+            Target::File(file, path) => {
+                file.write_all(&bytes).with_context(|| format!("cannot write {}", path.display()))
+            }
+        }
+    }
+
+    /// Has all lines reach the disk. Errors: the first failure.
+    pub fn finish(self) -> Result<()> {
+        match (self.failure, self.target) {
+            (Some(failure), _) => Err(failure),
+            (None, Target::Output) => Ok(()),
+            (None, Target::File(file, path)) => {
+                file.sync_data().with_context(|| format!("cannot write {}", path.display()))
+            }
+        }
+    }
+}
+
+/// A host's name as one of a file.
+fn file_name(host: &str) -> String {
+    host.chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{End, Line, Writer};
+
+    #[test]
+    fn a_file_grows_line_by_line_and_is_never_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("%h-%r.jsonl").display().to_string();
+        let end = Line { end: Some(End { wall_s: 1.0, interrupted: false }), ..Line::default() };
+        let mut writer = Writer::create(&out, "10.0.0.1:7", 3).unwrap();
+        writer.append(&end);
+        let path = dir.path().join("10.0.0.1_7-3.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            text.starts_with("{\"end\":{\"wall_s\":1.0,\"interrupted\":false},\"crc\":\""),
+            "{text}"
+        );
+        writer.finish().unwrap();
+        let error = format!("{:#}", Writer::create(&out, "10.0.0.1:7", 3).unwrap_err());
+        assert!(error.contains("name a new file") && error.lines().count() == 1, "{error}");
+        for number in [2, 3] {
+            drop(Writer::into_directory(dir.path(), "n1").unwrap());
+            assert!(dir.path().join(format!("n1.{number}.jsonl")).exists());
+        }
+        let absent = dir.path().join("absent");
+        assert!(Writer::into_directory(&absent, "n1").is_err());
+    }
+
+    #[test]
+    fn a_full_disk_ends_the_file_and_not_the_node() {
+        let mut writer = Writer::create("/dev/full", "n1", 0);
+        // It exists: a file of that name is never made.
+        assert!(writer.is_err());
+        let file = std::fs::OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let target = super::Target::File(file, "/dev/full".into());
+        writer = Ok(Writer { target, failure: None });
+        let mut writer = writer.unwrap();
+        writer.append(&Line::default());
+        writer.append(&Line::default());
+        assert!(format!("{:#}", writer.finish().unwrap_err()).contains("/dev/full"));
+    }
+}
