@@ -1,5 +1,6 @@
 //! Values that clones share: the lines of a record say the same of a case in each round.
 
+use std::collections::{BTreeMap, btree_map};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -19,15 +20,21 @@ impl<A, T: FromIterator<A>> FromIterator<A> for Shared<T> {
     }
 }
 
-impl<'a, T> IntoIterator for &'a Shared<T>
-where
-    &'a T: IntoIterator,
-{
-    type Item = <&'a T as IntoIterator>::Item;
-    type IntoIter = <&'a T as IntoIterator>::IntoIter;
+impl<'a, T> IntoIterator for &'a Shared<Vec<T>> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
 
     fn into_iter(self) -> Self::IntoIter {
-        (&**self).into_iter()
+        self.0.iter()
+    }
+}
+
+impl<'a, K, V> IntoIterator for &'a Shared<BTreeMap<K, V>> {
+    type Item = (&'a K, &'a V);
+    type IntoIter = btree_map::Iter<'a, K, V>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
     }
 }
 
