@@ -14,7 +14,7 @@ const SIZES: [u64; 13] = [1, 8, 56, 64, 256, 1024, 1448, 1500, 4096, 16384, 3276
 
 fn with_message(case: &Case, bytes: u64) -> Case {
     let mut case = case.clone();
-    for (name, value) in &mut case.id.0 {
+    for (name, value) in case.id.0.iter_mut() {
         if name == "message" {
             *value = Value::from(bytes);
         }
