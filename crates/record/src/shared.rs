@@ -20,18 +20,18 @@ impl<A, T: FromIterator<A>> FromIterator<A> for Shared<T> {
     }
 }
 
-impl<'a, K, V> IntoIterator for &'a Shared<BTreeMap<K, V>> {
-    type Item = (&'a K, &'a V);
-    type IntoIter = btree_map::Iter<'a, K, V>;
+impl<'a, T> IntoIterator for &'a Shared<Vec<T>> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter()
     }
 }
 
-impl<'a, A> IntoIterator for &'a Shared<Vec<A>> {
-    type Item = &'a A;
-    type IntoIter = std::slice::Iter<'a, A>;
+impl<'a, K, V> IntoIterator for &'a Shared<BTreeMap<K, V>> {
+    type Item = (&'a K, &'a V);
+    type IntoIter = btree_map::Iter<'a, K, V>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter()
@@ -63,6 +63,6 @@ mod tests {
         assert!(std::ptr::eq(&*one, &*other));
         other.push(3);
         assert_eq!((&*one, &*other), (&vec![1, 2], &vec![1, 2, 3]));
-        assert_eq!(other.iter().sum::<u32>(), 6);
+        assert_eq!((&other).into_iter().sum::<u32>(), 6);
     }
 }

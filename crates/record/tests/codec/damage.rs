@@ -200,7 +200,7 @@ fn lines_that_are_missing_are_counted_with_what_they_cost() {
         }
         value
     });
-    let third = values[4..7].to_vec().into_iter().map(|mut value| {
+    let third = values[4..7].iter().cloned().map(|mut value| {
         for name in ["n", "round"] {
             value.get_mut(name).into_iter().for_each(|n| *n = json!(3));
         }
@@ -288,8 +288,8 @@ fn a_record_of_the_format_before_has_no_numbers() {
     let mut more = text.clone().into_bytes();
     let last = codec::event(values[8].to_string().as_bytes()).expect("an event");
     codec::write(&mut more, &mut { recording.sealer }, &last).expect("written");
-    let ends = text.lines().last().map(|line| format!("{text}{line}\n"));
-    assert_eq!(Some(more), ends.map(String::into_bytes), "as in the lines before");
+    assert!(!String::from_utf8_lossy(&more).contains("\"line\":"), "as in the lines before");
+    assert_eq!(read(more.as_slice()).expect("a record").run.damaged, []);
     let changed = text.replacen("81.5", "81.25", 1);
     let damaged = read(changed.as_bytes()).expect("a record").run.damaged;
     assert_eq!(damaged.iter().map(|damaged| damaged.line).collect::<Vec<_>>(), [4]);
