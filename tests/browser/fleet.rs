@@ -23,11 +23,9 @@ fn slow_nodes_and_links_are_seen_at_once() {
     assert_eq!(verdicts, ["node-07", "node-03 → node-11"]);
     // The darkest cells are those of what is accused.
     let slowest: Vec<Vec<String>> = tab.get(
-        "[...document.querySelectorAll('.js-plotly-plot')].map((plot) => { \
-         const { z, hovertext } = plot.data[0]; \
-         const all = z.flatMap((row, i) => row.map((value, j) => [value, hovertext[i][j]])); \
-         const cells = all.filter(([value]) => value !== null).sort((a, b) => a[0] - b[0]); \
-         return cells.slice(0, 2).map(([, text]) => text); })",
+        "[...document.querySelectorAll('figure.plot .cells [data-say]')].map((cells) => { \
+         const all = cells.dataset.say.split('\\n').map((text) => [parseFloat(text.split(': ').at(-1)), text]); \
+         return all.sort((a, b) => a[0] - b[0]).slice(0, 2).map(([, text]) => text); })",
     );
     assert_eq!(slowest.len(), 3, "{slowest:?}");
     let [nodes, bandwidth, rtt] = slowest.as_slice() else { panic!("{slowest:?}") };
@@ -38,7 +36,7 @@ fn slow_nodes_and_links_are_seen_at_once() {
     }
     // Each row of the heat map has its name.
     let names: usize =
-        tab.get("document.querySelector('#nodes .js-plotly-plot').layout.yaxis.ticktext.length");
+        tab.get("document.querySelectorAll('#nodes figure.plot .ticks.y text').length");
     assert_eq!(names, 15);
     fits_a_phone(&page);
 }
@@ -50,6 +48,6 @@ fn a_thousand_nodes_are_drawn_in_time() {
         page(&here, &Fleet { slow: vec![(700, "memory.bandwidth", 0.8)], ..Fleet::healthy(1000) });
     let tab = Tab::drawn(&page, Look::DESK);
     let columns: usize =
-        tab.get("document.querySelector('#nodes .js-plotly-plot').data[0].z[0].length");
+        tab.get("new Set(document.querySelector('#nodes .cells [data-say]').getAttribute('d').match(/M-?[\\d.]+/g)).size");
     assert_eq!(columns, 120);
 }

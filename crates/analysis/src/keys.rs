@@ -2,10 +2,12 @@
 
 use super::figure::Figure;
 use super::gather::distinct;
-use record::event::PlannedExperiment;
-use record::key::FAR;
+use record::event::{Plan, PlannedExperiment};
+use record::key::{CaseId, FAR};
+use record::key_figure::KeyFigure;
 use record::metric::Better;
 use record::run::Run;
+use record::unit::Unit;
 
 /// The groups of a summary in their order: title, and the families and experiments in it, in
 /// theirs.
@@ -53,6 +55,40 @@ impl Line<'_> {
         let names: Vec<&str> = self.figures.iter().map(|(name, _)| *name).collect();
         self.title_of(&names.join(" / "))
     }
+}
+
+/// A key figure that a plan has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// Its experiment.
+    pub experiment: String,
+    /// Its title in the summary: `load latency, L1`.
+    pub title: String,
+    /// Unit of its metric.
+    pub unit: Unit,
+}
+
+/// The key figures of a plan, in the order of the summary.
+pub fn planned(plan: &Plan) -> Vec<Planned> {
+    let mut found: Vec<Planned> = Vec::new();
+    for name in GROUPS.iter().flat_map(|(_, names)| names.iter()) {
+        for own in plan.experiments.iter().filter(|planned| is_in(&planned.id, name)) {
+            let cases: Vec<&CaseId> =
+                own.series.iter().flat_map(|series| &series.cases).chain(&own.derived).collect();
+            for end in distinct(cases.iter().map(|case| case.get(FAR))) {
+                let is_here = |key: &&KeyFigure| {
+                    cases.iter().any(|case| case.get(FAR) == end && key.is_of(case))
+                };
+                found.extend(own.keys.iter().filter(is_here).filter_map(|key| {
+                    let metric = own.metrics.iter().find(|metric| metric.name == key.metric)?;
+                    let title =
+                        end.map_or_else(|| key.title(), |end| format!("{end}: {}", key.title()));
+                    Some(Planned { experiment: own.id.clone(), title, unit: metric.unit })
+                }));
+            }
+        }
+    }
+    distinct(found)
 }
 
 /// The lines of a run, those of a group together; without figures that have no value.
@@ -116,7 +152,7 @@ fn best<'run>(figures: impl Iterator<Item = &'run Figure>) -> Option<&'run Figur
 
 #[cfg(test)]
 mod tests {
-    use super::lines;
+    use super::{lines, planned};
     use crate::{figures, sample};
     use record::key::CaseId;
 
@@ -133,6 +169,21 @@ mod tests {
             ("OS", "system call, null / read"),
         ];
         assert_eq!(headings, expected.map(|(group, text)| (group, text.to_owned())));
+    }
+
+    #[test]
+    fn a_plan_has_the_key_figures_that_its_run_shows() {
+        let run = sample::run();
+        let all = figures(&run);
+        let lines = lines(&run, &all);
+        let of_line = |line: &super::Line| {
+            line.figures.iter().map(|(name, _)| line.title_of(name)).collect::<Vec<String>>()
+        };
+        let shown: Vec<String> = lines.iter().flat_map(of_line).collect();
+        let planned = planned(run.plan.as_ref().expect("was planned"));
+        for title in &shown {
+            assert!(planned.iter().any(|one| one.title == *title), "{title}: {planned:?}");
+        }
     }
 
     #[test]

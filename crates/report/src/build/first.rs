@@ -10,7 +10,9 @@ use analysis::keys::{Line, lines};
 use analysis::quality::quality;
 use record::event::{Ending, Range};
 use record::order::InOrder;
+use record::quantity::render;
 use record::run::Run;
+use record::unit::Unit;
 
 /// Least length of an axis, as a factor: what lies closer together is as good as one value.
 const LEAST: f64 = 3.0;
@@ -92,6 +94,7 @@ fn card(group: &str, lines: &[Line]) -> Keys {
         table: Table::new(format!("Key figures: {group}"), &headings, rows),
         places: places.collect(),
         is_ladder: false,
+        ticks: Vec::new(),
     }
 }
 
@@ -116,6 +119,7 @@ fn ladder(lines: &[Line]) -> Option<Keys> {
         table: Table::new(caption, &HEADINGS[..2], rows),
         places: times.iter().map(|line| axis.place(line)).collect(),
         is_ladder: true,
+        ticks: axis.decades(),
     })
 }
 
@@ -152,6 +156,13 @@ impl Axis {
             true => ((value.ln() - self.low) / self.length).clamp(0.0, 1.0),
             false => 0.0,
         }
+    }
+
+    /// The powers of ten of times, by their place.
+    fn decades(&self) -> Vec<(f64, String)> {
+        let powers = (-1..=11).map(|power| 10_f64.powi(power));
+        let within = |at: &f64| (self.low..=self.low + self.length).contains(&at.ln());
+        powers.filter(within).map(|at| (self.position(at), render(at, Unit::Ns))).collect()
     }
 
     fn place(&self, line: &Line) -> Place {
@@ -207,5 +218,8 @@ mod tests {
         let ladder = keys.last().expect("there is one");
         assert!(ladder.places.len() >= 3);
         assert!(ladder.places.windows(2).all(|pair| pair[0].value <= pair[1].value));
+        let labels: Vec<&str> = ladder.ticks.iter().map(|(_, label)| label.as_str()).collect();
+        assert!(labels.starts_with(&["1 ns", "10 ns", "100 ns"]), "{labels:?}");
+        assert!(ladder.ticks.is_sorted_by(|(a, _), (b, _)| a < b));
     }
 }
