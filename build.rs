@@ -34,6 +34,7 @@ const PUBLISHED: &str = "data/published";
 
 /// What manuals cite.
 const BIBLIOGRAPHY: &str = "docs/REFERENCES.md";
+const WORDS: &str = "docs/guide/words.md";
 
 /// What asks the linker to fold what is the same.
 const FOLD: &str = "-Wl,--icf=all,--ignore-data-address-equality";
@@ -66,6 +67,7 @@ fn main() {
     };
     pack("sheets", &sheets());
     pack("REFERENCES.md", &read(Path::new(BIBLIOGRAPHY)));
+    pack("words.md", &read(Path::new(WORDS)));
     pack("published", &published());
 }
 

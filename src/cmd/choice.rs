@@ -105,9 +105,12 @@ impl From<PresetName> for Preset {
     }
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+/// The narrowest goal, in percent, which no figure of a run reaches.
+pub const PRECISION_MIN: f64 = 0.01;
+
+pub fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse::<f64>() {
-        Ok(value) if (0.01..=100.0).contains(&value) => Ok(value),
+        Ok(value) if (PRECISION_MIN..=100.0).contains(&value) => Ok(value),
         _ => Err("type a percentage from 0.01 to 100, for example 2".to_owned()),
     }
 }
@@ -115,7 +118,7 @@ fn percent(text: &str) -> Result<f64, String> {
 /// What a budget may be.
 const BUDGETS: &str = "type a duration above 0s and up to 30days, for example 90s or 10m";
 
-fn budget(text: &str) -> Result<Duration, String> {
+pub fn budget(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(budget) if budget > Duration::ZERO && budget <= BUDGET_MAX => Ok(budget),
         Ok(_) => Err(BUDGETS.to_owned()),

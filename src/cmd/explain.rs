@@ -1,4 +1,5 @@
-//! `plumb explain`: an experiment's manual, and of the bibliography what it cites.
+//! `plumb explain`: an experiment's manual with the works that it cites, a word of the screen, or the manual of a row's
+//! figure.
 
 use crate::cmd::{Failure, output};
 use crate::packed::packed;
@@ -16,15 +17,23 @@ use std::sync::atomic::AtomicBool;
 /// The one bibliography: an entry is a line `- [KEY] WORK`.
 static BIBLIOGRAPHY: LazyLock<String> = LazyLock::new(|| packed!("REFERENCES.md"));
 
+/// The words of the screen: an item is `- **WORD**, WORD …: MEANING`.
+static WORDS: LazyLock<String> = LazyLock::new(|| packed!("words.md"));
+
 /// Prints the manual of an experiment, or those of a family: question, method, prediction, pitfalls,
-/// sources, parameters with their defaults in each preset, metrics, and the works that are cited.
+/// sources, parameters with their defaults in each preset, metrics, and the works that are cited. Explains words and rows
+/// of the screen, too.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Experiment or family, for example memory.latency
+    /// Experiment, family, or word or row of the screen: memory.latency, alone, 'system call, null'
+    #[arg(value_name = "ID")]
     id: String,
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
+    if let Some(text) = explained(&args.id) {
+        return Ok(output::page(&text)?);
+    }
     let family = FAMILIES.iter().find(|family| family.name == args.id);
     let page = |experiment: &'static dyn AnyExperiment| -> Result<String, Failure> {
         Ok(page(experiment, &here()?) + &references(experiment))
@@ -37,7 +46,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         (None, None) => {
             return Err(Failure::Usage(format!(
-                "unknown experiment or family `{}`{} `plumb list` shows all",
+                "no experiment, family, word or row of the screen is `{}`{} `plumb list` shows all experiments",
                 args.id,
                 near(&args.id, FAMILIES)
             )));
@@ -50,6 +59,51 @@ pub fn run(args: Args) -> Result<(), Failure> {
         false => pages,
     };
     Ok(output::page(&pages.join("\n"))?)
+}
+
+/// What a word means, and where figures of the rows are explained whose titles have all words of a text.
+fn explained(text: &str) -> Option<String> {
+    if find(text).is_some() || FAMILIES.iter().any(|family| family.name == text) {
+        return None;
+    }
+    let meant = meaning(text).map(|meaning| format!("{meaning}\n"));
+    let found = rows().filter(|(title, _)| has_words(title, text));
+    let rows =
+        found.map(|(title, id)| format!("`{title}` is a figure of {id}: plumb explain {id}\n"));
+    let lines: Vec<String> = meant.into_iter().chain(rows).collect();
+    (!lines.is_empty()).then(|| lines.concat())
+}
+
+/// The item of a word, in any case of its letters.
+fn meaning(word: &str) -> Option<String> {
+    let word = word.to_lowercase();
+    let items = WORDS.lines().filter_map(|line| line.strip_prefix("- "));
+    let item = items.map(|item| item.replace("**", "")).find(|item| {
+        let (words, _) = item.split_once(": ").unwrap_or((item, ""));
+        words.split(", ").any(|one| one.to_lowercase() == word)
+    })?;
+    Some(item)
+}
+
+/// Title of each row of the screen, with the experiment whose figure it is.
+fn rows() -> impl Iterator<Item = (String, &'static str)> {
+    let shown = FAMILIES.iter().filter(|family| !family.hidden);
+    let cards = shown.flat_map(|family| family.experiments).map(|one| one.card());
+    cards.flat_map(|card| card.keys.iter().map(|key| (key.title(), card.id)))
+}
+
+/// Whether a row's title has all words of a text. The screen joins figures of one row: `system call, null / open`.
+fn has_words(title: &str, text: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let parts = text.split(|letter: char| letter.is_whitespace() || ",/".contains(letter));
+        parts.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+    };
+    let (title, joined) = (words(title), text.contains('/'));
+    let wanted = words(text);
+    match joined {
+        true => title.iter().all(|word| wanted.contains(word)),
+        false => !wanted.is_empty() && wanted.iter().all(|word| title.contains(word)),
+    }
 }
 
 /// A manual's Markdown as a document: headings, paragraphs and items, without their marks.
@@ -156,7 +210,7 @@ fn page(experiment: &dyn AnyExperiment, site: &Site) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{laid_out, page, references, works};
+    use super::{explained, laid_out, meaning, page, references, rows, works};
     use bench::experiment::Preset;
     use catalogue::FAMILIES;
     use report::document::Block;
@@ -177,6 +231,45 @@ mod tests {
         });
         assert_eq!(section.heading, "Question");
         assert_eq!(texts.collect::<Vec<_>>(), ["How long is it?", "• one more", "• two"]);
+    }
+
+    #[test]
+    fn each_row_and_each_word_of_the_screen_is_explained() {
+        for (title, id) in rows() {
+            let found = explained(&title).unwrap_or_default();
+            assert!(found.contains(&format!("plumb explain {id}")), "{title}: {found}");
+        }
+        let joined = explained("load L1 / L2 / L3 / DRAM").unwrap_or_default();
+        assert_eq!(joined.matches("memory.latency:").count(), 4, "{joined}");
+        let null = explained("null call").unwrap_or_default();
+        assert!(null.contains("plumb explain os.syscall"), "{null}");
+        let verdicts = ["within", "overlaps", "slower", "faster", "impossible", "not predictable"];
+        let headings = [
+            "QUALITY",
+            "SCORE",
+            "LOOK AT",
+            "NEXT",
+            "figure",
+            "measured",
+            "interval",
+            "predicted",
+            "verdict",
+        ];
+        let marks = [
+            "§",
+            "alone",
+            "as found",
+            "no interval",
+            "two modes",
+            "disturbed",
+            "steal",
+            "skipped",
+            "failed",
+        ];
+        for word in verdicts.iter().chain(&headings).chain(&marks) {
+            assert!(meaning(word).is_some(), "{word} is not in docs/guide/words.md");
+        }
+        assert_eq!(explained("selftest.ecko"), None);
     }
 
     /// The keys in brackets of a manual's sources.

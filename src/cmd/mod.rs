@@ -1,5 +1,6 @@
 //! The command line: a file per subcommand, its arguments and its `run`.
 
+mod ab;
 mod agent;
 mod choice;
 mod compare;
@@ -57,6 +58,7 @@ enum Command {
     Explain(explain::Args),
     Report(report::Args),
     Compare(compare::Args),
+    Ab(ab::Args),
     Runs(runs::Args),
     Trend(trend::Args),
     Crosscheck(crosscheck::Args),
@@ -186,6 +188,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Ab(args) => ab::run(args),
         Command::Runs(args) => runs::run(args),
         Command::Trend(args) => trend::run(args),
         Command::Crosscheck(args) => crosscheck::run(args),

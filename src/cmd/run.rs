@@ -317,7 +317,7 @@ fn expected(eta_s: f64, resumed: Option<&Run>) -> Duration {
 }
 
 /// Removes the work directories; those that hang in less time.
-fn remove(work: Vec<WorkDir>, hanging: &[PathBuf]) {
+pub(super) fn remove(work: Vec<WorkDir>, hanging: &[PathBuf]) {
     for work in work {
         let is_hanging = hanging.iter().any(|dir| dir == work.path());
         if let Err(left) = work.remove(is_hanging) {

@@ -4,8 +4,7 @@ use crate::cmd::{Failure, output};
 use anyhow::Context;
 use metal::known_answer::{self, Answer};
 
-/// Runs every timed body for a moment and compares what it leaves with arithmetic in software: exit
-/// code 1 names the wrong ones.
+/// Runs each benchmark loop briefly and checks its result. Exit code 1 names the wrong ones.
 #[derive(clap::Args)]
 pub struct Args {
     /// Name also the bodies that are right

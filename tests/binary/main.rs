@@ -1,6 +1,7 @@
 //! The built binary, end to end: bad input, processes that die, records that are continued.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod ab;
 mod agent;
 mod beside;
 mod blowup;

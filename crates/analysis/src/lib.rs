@@ -29,6 +29,7 @@ pub mod moved;
 pub mod names;
 pub mod neighbour;
 mod notes;
+pub mod paired;
 pub mod quality;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod sample;

@@ -102,9 +102,10 @@ pub const FACTS: &[Fact] = facts! {
     "cpu.tenants" Count 1.0 8.0 "programs or guests at work on one core, this run included",
     "cpu.fma_units" Count 1.0 64.0 "vector fused multiply-add units per core",
     "cpu.vector_bits" Count 32.0 65_536.0 "width of one vector unit, in bits",
-    "cache.l1d" Bytes 1024.0 1e8 "level 1 data cache of one core",
-    "cache.l2" Bytes 4096.0 1e10 "level 2 cache of one core",
-    "cache.l3" Bytes 16_384.0 1e11 "last-level cache that one core can fill",
+    // The largest sold: 192 KiB (Apple), 36 MiB (IBM Telum II), and 2 GiB, the virtual level 4 of an IBM z16's drawer.
+    "cache.l1d" Bytes 1024.0 1.7e7 "level 1 data cache of one core",
+    "cache.l2" Bytes 4096.0 1.1e9 "level 2 cache of one core",
+    "cache.l3" Bytes 16_384.0 2.2e9 "last-level cache that one core can fill",
     "memory.mts" MegaTransfers 50.0 1e5 "configured transfer rate of the memory modules",
     "memory.channels" Count 1.0 1e4 "populated memory channels (64-bit) in all sockets",
     "memory.latency" Nanoseconds 1.0 1e6 "load-to-use latency of local memory",

@@ -24,6 +24,7 @@ pub mod round;
 pub mod select;
 pub mod setup;
 pub mod site;
+pub mod stepwise;
 pub mod store;
 pub mod worker;
 
@@ -122,37 +123,7 @@ pub fn run(
     stop: &AtomicBool,
     resumed: Option<Run>,
 ) -> Result<Finished> {
-    let started = Instant::now();
-    let (run, segment) = match resumed {
-        Some(run) => {
-            let n = u32::try_from(run.segments.len() + 1).unwrap_or(u32::MAX);
-            (run, n)
-        }
-        None => (Run::new(header(setup)?), 0),
-    };
-    let spent_before = spent(&run);
-    let mut session = Session {
-        rng: fastrand::Rng::with_seed(setup.seed ^ u64::from(segment)),
-        setup,
-        file,
-        show,
-        stop,
-        run,
-        calibration: Calibration::default(),
-        segment,
-        started,
-        spent_before,
-        eta_after_first_pass: None,
-        hanging: Hanging::default(),
-        readings: Vec::new(),
-        synced_at: started,
-        synced: Synced::default(),
-        unreached: 0,
-    };
-    if segment == 0 {
-        session.emit(Event::Header(Box::new(session.run.header.clone())))?;
-    }
-    session.calibrate()?;
+    let mut session = Session::begin(setup, file, show, stop, resumed)?;
     let ended = session.announce().and_then(|()| session.stages());
     // It has room for the end alone.
     let is_full = ended.as_ref().is_err_and(|error| error.is::<Full>());
@@ -170,6 +141,48 @@ pub fn spent(run: &Run) -> Duration {
 }
 
 impl<'run> Session<'run> {
+    /// Writes the header of a new run, and calibrates.
+    fn begin(
+        setup: &'run Setup,
+        file: &'run mut RecordFile,
+        show: &'run mut dyn FnMut(&Progress),
+        stop: &'run AtomicBool,
+        resumed: Option<Run>,
+    ) -> Result<Session<'run>> {
+        let started = Instant::now();
+        let (run, segment) = match resumed {
+            Some(run) => {
+                let n = u32::try_from(run.segments.len() + 1).unwrap_or(u32::MAX);
+                (run, n)
+            }
+            None => (Run::new(header(setup)?), 0),
+        };
+        let spent_before = spent(&run);
+        let mut session = Session {
+            rng: fastrand::Rng::with_seed(setup.seed ^ u64::from(segment)),
+            setup,
+            file,
+            show,
+            stop,
+            run,
+            calibration: Calibration::default(),
+            segment,
+            started,
+            spent_before,
+            eta_after_first_pass: None,
+            hanging: Hanging::default(),
+            readings: Vec::new(),
+            synced_at: started,
+            synced: Synced::default(),
+            unreached: 0,
+        };
+        if segment == 0 {
+            session.emit(Event::Header(Box::new(session.run.header.clone())))?;
+        }
+        session.calibrate()?;
+        Ok(session)
+    }
+
     fn emit(&mut self, event: Event) -> Result<()> {
         self.file.append(&event)?;
         self.run.push(event);
@@ -274,11 +287,16 @@ impl<'run> Session<'run> {
         if end == Stop::Done && lives.iter().any(|live| !live.claim().ended) {
             end = Stop::Budget;
         }
+        self.conclude(&lives, end)
+    }
+
+    /// What comes of the measured cases, and how each ended.
+    fn conclude(&mut self, lives: &[Live<'run>], end: Stop) -> Result<End> {
         let Setup { site, seed, .. } = self.setup;
-        for derived in derive::derive(&self.run, site, &measured(&lives), *seed) {
+        for derived in derive::derive(&self.run, site, &measured(lives), *seed) {
             self.emit(Event::Derived(derived))?;
         }
-        for live in &lives {
+        for live in lives {
             self.close(live, end)?;
         }
         Ok(match end {

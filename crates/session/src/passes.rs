@@ -74,7 +74,7 @@ impl<'run> Session<'run> {
     /// Rounds in random order until no series is behind its target, the time is over, or a core is
     /// not as it was when the turns were given; false if a signal ended it. A void round is tried
     /// again.
-    fn pass(
+    pub(super) fn pass(
         &mut self,
         stage: Option<usize>,
         lives: &mut [Live<'run>],

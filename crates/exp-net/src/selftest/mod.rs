@@ -7,6 +7,8 @@ pub mod fault;
 #[cfg(debug_assertions)]
 pub mod file;
 #[cfg(debug_assertions)]
+pub mod planted;
+#[cfg(debug_assertions)]
 pub mod pulse;
 #[cfg(debug_assertions)]
 pub mod sweep;
@@ -20,6 +22,8 @@ pub static FAMILY: Family = Family {
     hidden: true,
     experiments: &[
         &echo::EXPERIMENT,
+        #[cfg(debug_assertions)]
+        &planted::EXPERIMENT,
         #[cfg(debug_assertions)]
         &pulse::EXPERIMENT,
         #[cfg(debug_assertions)]

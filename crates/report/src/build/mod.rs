@@ -14,6 +14,7 @@ mod machine;
 mod matrix;
 mod method;
 mod overview;
+pub mod paired;
 pub mod plots;
 mod reasons;
 mod remarks;

@@ -8,6 +8,7 @@
 
 pub mod between;
 pub mod multiple;
+pub mod paired;
 pub mod ratio;
 pub mod variance;
 
