@@ -50,7 +50,7 @@ impl Writer {
     fn document(&mut self, document: &Document) -> String {
         let mut text =
             format!("# {}\n\n{}\n", escaped(&document.title), paragraph(&document.summary));
-        if document.sections.iter().any(|section| section.id.contains('.')) {
+        if document.sections.iter().any(|section| section.id == "overview") {
             text.push_str(&format!("\n{ELSEWHERE}\n"));
         }
         for section in &document.sections {
@@ -110,13 +110,13 @@ impl Writer {
                 Some(pictures) => {
                     picture(pictures, &plot.title, Picture::of_plot(plot, Target::File))
                 }
-                None => format!("*{}. `--to DIR` writes it.*\n", escaped(&plot_text(plot))),
+                None => format!("*{}. The HTML report draws it.*\n", escaped(&plot_text(plot))),
             },
             Block::Grid(grid) => match &mut self.pictures {
                 Some(pictures) => {
                     picture(pictures, &grid.title, Picture::of_grid(grid, Target::File))
                 }
-                None => format!("*Matrix: {}. `--to DIR` writes it.*\n", escaped(&grid.title)),
+                None => format!("*Matrix: {}. The HTML report draws it.*\n", escaped(&grid.title)),
             },
             Block::Notes(notes) => notes
                 .iter()
@@ -132,12 +132,12 @@ impl Writer {
     }
 }
 
-/// A picture by its file, whose name has the number of the picture and the words of its title.
+/// A picture by its file, whose name has the picture's number and the first word of its title: the
+/// experiment.
 fn picture(pictures: &mut Vec<(String, String)>, title: &str, picture: Picture) -> String {
-    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
-    let words: String = title.chars().map(letter).collect();
-    let words: Vec<&str> = words.split('-').filter(|word| !word.is_empty()).take(6).collect();
-    let name = format!("{:03}-{}.svg", pictures.len() + 1, words.join("-").to_lowercase());
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "._".contains(letter);
+    let word = title.split(|letter| !is_of_name(letter)).next().unwrap_or_default();
+    let name = format!("{:03}-{}.svg", pictures.len() + 1, word.to_lowercase());
     let text = format!("![{}]({name})\n", escaped(title));
     pictures.push((name, picture.file(title)));
     text
@@ -176,41 +176,60 @@ fn length(block: &Block) -> usize {
 }
 
 /// Tables are most of the text. So they have no spaces around cells, an empty cell for what has no
-/// value, and no column of one value: that stands in the caption.
+/// value, a unit that all cells share in the heading, and no column of one value: that stands in the
+/// caption.
 fn of_table(table: &Table) -> String {
     if table.columns.is_empty() {
         return String::new();
     }
-    let columns: Vec<(usize, &Column)> = table.columns.iter().enumerate().collect();
+    let columns = table.columns.iter().enumerate();
     let (fixed, shown): (Vec<_>, Vec<_>) = columns
-        .into_iter()
         .filter(|(_, column)| column.hidden_from < ASIDE)
         .partition(|(at, _)| is_fixed(table, *at));
     let fixed = fixed.iter().filter_map(|(at, column)| {
         let text = &table.rows.first()?.cells.get(*at)?.text;
         (*text != Cell::absent().text).then(|| format!("{}: {text}", column.heading))
     });
-    let said: Vec<String> = Some(table.caption.clone())
-        .filter(|text| !text.is_empty())
-        .into_iter()
-        .chain(fixed)
-        .collect();
+    let caption = Some(table.caption.clone()).filter(|caption| !caption.is_empty());
+    let said: Vec<String> = caption.into_iter().chain(fixed).collect();
     let mut text = String::new();
     if !said.is_empty() {
         text.push_str(&format!("*{}*\n\n", escaped(&said.join("; "))));
     }
+    let units: Vec<&str> =
+        shown.iter().map(|(at, column)| shared_unit(table, *at, column)).collect();
     let row = |cells: Vec<String>| format!("|{}|\n", cells.join("|"));
-    text.push_str(&row(shown.iter().map(|(_, column)| escaped(&column.heading)).collect()));
+    let heads = shown.iter().zip(&units);
+    let head = |((_, column), unit): (&(usize, &Column), &&str)| {
+        escaped(&format!("{}{}", column.heading, around(" (", unit, ")")))
+    };
+    text.push_str(&row(heads.map(head).collect()));
     let rule = |is_number: bool| if is_number { "---:" } else { "---" }.to_owned();
     text.push_str(&row(shown.iter().map(|(_, column)| rule(column.is_number)).collect()));
     for one in &table.rows {
-        text.push_str(&row(shown
-            .iter()
-            .filter_map(|(at, _)| one.cells.get(*at))
-            .map(cell)
-            .collect()));
+        let cells = shown.iter().zip(&units);
+        let cells = cells.filter_map(|((at, _), unit)| Some(cell(one.cells.get(*at)?, unit)));
+        text.push_str(&row(cells.collect()));
     }
     text
+}
+
+/// The unit after the quantities of a column, if all of two and more have the same one; else nothing.
+fn shared_unit<'table>(table: &'table Table, at: usize, column: &Column) -> &'table str {
+    let cells = table.rows.iter().filter_map(|row| row.cells.get(at));
+    let mut cells = cells.filter(|cell| **cell != Cell::absent());
+    let unit = |cell: &'table Cell| -> Option<&'table str> {
+        let (quantity, unit) = cell.text.rsplit_once(' ')?;
+        let is_unit = unit.chars().all(|letter| letter.is_alphabetic() || letter == '/');
+        let is_digit = |letter: char| letter.is_ascii_digit();
+        let is_quantity = quantity.starts_with(is_digit) && quantity.ends_with(is_digit);
+        (is_quantity && is_unit).then_some(unit)
+    };
+    let first = cells.next().and_then(unit);
+    let mut rest = cells.peekable();
+    let is_shared =
+        column.is_number && rest.peek().is_some() && rest.all(|cell| unit(cell) == first);
+    first.filter(|_| is_shared).unwrap_or_default()
 }
 
 /// Whether a column beside the first one has the same text in three rows and more.
@@ -220,11 +239,15 @@ fn is_fixed(table: &Table, column: usize) -> bool {
     column > 0 && table.rows.len() > 2 && texts.all(|text| Some(text) == first)
 }
 
-fn cell(cell: &Cell) -> String {
+fn cell(cell: &Cell, unit: &str) -> String {
     if *cell == Cell::absent() {
         return String::new();
     }
-    let text = escaped(&cell.text.replace(" – ", "–"));
+    let text = cell.text.strip_suffix(unit).unwrap_or(&cell.text).trim_end().replace(" – ", "–");
+    // Brackets around numbers are no link.
+    let is_interval = text.starts_with('[')
+        && text.chars().all(|letter| letter.is_ascii_digit() || "[]., -+e†".contains(letter));
+    let text = if is_interval { text } else { escaped(&text) };
     match cell.tone {
         Tone::Warn | Tone::Bad if !text.is_empty() => format!("**{text}**"),
         _ => text,

@@ -150,7 +150,7 @@ fn few_nodes_are_compared_with_the_prediction_alone() {
     for part in ["only with the prediction", "6 nodes with fewer than five peers", "not compared"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(!text.contains("| as its peers |"), "{text}");
+    assert!(!text.contains("|as its peers|"), "{text}");
 }
 
 #[test]

@@ -39,22 +39,22 @@ pub fn section(run: &Run, figures: &[Figure]) -> Option<Section> {
 
 /// An estimate with the figure that it is of.
 struct Judged<'run> {
-    own: &'run Estimate,
+    estimate: &'run Estimate,
     figure: Option<&'run Figure>,
 }
 
 impl<'run> Judged<'run> {
-    fn new(own: &'run Estimate, lines: &[Line<'run>]) -> Self {
+    fn new(estimate: &'run Estimate, lines: &[Line<'run>]) -> Self {
         let mut figures = lines.iter().flat_map(|line| {
             line.figures.iter().map(|(name, figure)| (line.title_of(name), *figure))
         });
-        let found = figures.find(|(title, _)| *title == own.figure);
-        Judged { own, figure: found.map(|(_, figure)| figure) }
+        let found = figures.find(|(title, _)| *title == estimate.figure);
+        Judged { estimate, figure: found.map(|(_, figure)| figure) }
     }
 
     /// Measured over the author's estimate.
     fn own_ratio(&self) -> Option<f64> {
-        let ratio = self.figure?.value? / self.own.value;
+        let ratio = self.figure?.value? / self.estimate.value;
         (ratio.is_finite() && ratio > 0.0).then_some(ratio)
     }
 
@@ -76,14 +76,14 @@ fn factor(ratio: f64) -> f64 {
 }
 
 fn row(judged: &Judged) -> Row {
-    let own = judged.own;
+    let estimate = judged.estimate;
     let range = judged.figure.and_then(Figure::shown_range);
     let closer = judged.is_own_closer().map(|is_own| if is_own { "own" } else { "plumb's" });
-    let reason = Some(own.reason.as_str()).filter(|reason| !reason.is_empty());
+    let reason = Some(estimate.reason.as_str()).filter(|reason| !reason.is_empty());
     Row::always_shown(vec![
-        Cell::plain(&own.figure),
-        Cell::plain(render(own.value, own.unit)),
-        Cell::optional(range.map(|range| render(range.likely, own.unit))),
+        Cell::plain(&estimate.figure),
+        Cell::plain(render(estimate.value, estimate.unit)),
+        Cell::optional(range.map(|range| render(range.likely, estimate.unit))),
         Cell::optional(judged.figure.and_then(values::value)),
         Cell::optional(judged.own_ratio().map(digits)),
         Cell::optional(judged.plumb_ratio().map(digits)),

@@ -36,7 +36,7 @@ pub struct Colours {
 
 impl Colours {
     /// The colours of a matrix.
-    pub fn of(grid: &Grid) -> Colours {
+    pub fn from_grid(grid: &Grid) -> Colours {
         let (low, high) = ends(grid.cells.iter().flatten().flatten().copied());
         let is_positive = low > 0.0;
         if grid.shades == Shades::Ratios && is_positive {
@@ -71,7 +71,7 @@ impl Colours {
 /// The picture.
 pub fn draw(grid: &Grid, width: f64, target: Target) -> Picture {
     let (rows, columns) = (grid.rows.1.len(), grid.columns.1.len());
-    let colours = Colours::of(grid);
+    let colours = Colours::from_grid(grid);
     let ticks = colours.ticks(grid.unit);
     let widest = |texts: &mut dyn Iterator<Item = &String>| {
         texts.map(|text| text_width(text, TICK_SIZE)).fold(0.0, f64::max)
@@ -255,7 +255,7 @@ mod tests {
     fn the_colours_of_ratios_lie_about_one() {
         let depths = |values: [f64; 2]| {
             let grid = grid(Shades::Ratios, vec![values.map(Some).to_vec()]);
-            let colours = Colours::of(&grid);
+            let colours = Colours::from_grid(&grid);
             values.map(|value| (colours.depth(value) * 100.0).round())
         };
         // Scatter stays pale; a link at a tenth of its rate leaves the others their colours.

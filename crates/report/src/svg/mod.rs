@@ -131,7 +131,7 @@ fn panels(plot: &Plot) -> Vec<(&str, Vec<&Series>)> {
 fn multiples(plot: &Plot, panels: &[(&str, Vec<&Series>)], target: Target) -> Picture {
     let columns = if panels.len() > 4 { 3 } else { 2 };
     let width = WIDE / columns as f64;
-    let ends = panel::Ends::of(plot);
+    let ends = panel::Ends::from_plot(plot);
     let drawn: Vec<Picture> = panels
         .iter()
         .map(|(name, own)| {

@@ -41,7 +41,7 @@ pub struct Ends {
 
 impl Ends {
     /// Those of all points, or of what was measured where a wide prediction would flatten it.
-    pub fn of(plot: &Plot) -> Ends {
+    pub fn from_plot(plot: &Plot) -> Ends {
         let spans = has(plot, Shape::Spans);
         let places = extent(plot, plot.x.is_log, |point| match spans {
             true => vec![point.x, point.y],
@@ -125,7 +125,7 @@ fn is_binary(plot: &Plot) -> bool {
 
 /// A picture of a width.
 pub fn draw(plot: &Plot, width: f64, target: Target) -> Picture {
-    picture(plot, width, &Ends::of(plot), None, target)
+    picture(plot, width, &Ends::from_plot(plot), None, target)
 }
 
 /// A panel among others with the same axes: its title is inside.
