@@ -1,7 +1,9 @@
 //! A report in Markdown (GitHub's dialect): every table of the page, with what is long folded, and
 //! every plot as a file beside it.
 
-use super::document::{Audience, Block, Cell, Document, Marker, Plot, Section, Shape, Table, Tone};
+use super::document::{
+    Audience, Block, Cell, Column, Document, Marker, Plot, Section, Shape, Table, Tone,
+};
 use super::svg::{Picture, Target};
 
 mod escape;

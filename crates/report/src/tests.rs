@@ -256,8 +256,8 @@ fn a_matrix_has_a_row_and_a_column_per_value() {
     planned(&mut run, "memory.latency").view =
         ViewCard::matrix("footprint", "pages", "latency").view();
     let text = markdown::render(&build(&run));
-    assert!(text.contains("|footprint \\\\ pages|huge|"), "{text}");
-    assert!(text.contains("|128 MiB|94.9 ns|"));
+    assert!(text.contains("|footprint \\\\ pages|huge (ns)|"), "{text}");
+    assert!(text.contains("|128 MiB|94.9|"));
 }
 
 #[test]
