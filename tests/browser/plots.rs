@@ -230,7 +230,7 @@ fn a_part_that_is_drawn_over_fills_the_plot_until_a_double_click() {
     assert!(part.1 != whole.1 && !part.1.is_empty(), "ticks of the part: {part:?}, {whole:?}");
     // What is pointed at still says what it is: marks and texts moved together.
     tab.double_click(x, y);
-    tab.wait_for("all of it", &format!("{area}.part === null"));
+    tab.wait_for("all of it", &format!("{area}.chosen === null"));
     assert_eq!(tab.get::<(String, String)>(&state).1, whole.1);
     tab.is_quiet();
 }

@@ -61,7 +61,7 @@ const plumbPicture = (() => {
       `<path d="M${share * width} 0V${height}"/><text x="${share * width}" y="${height + 14}">${text}</text>`);
     draw(group("y"), JSON.parse(area.dataset.y), [1 - y1, 1 - y0], ([share, text]) =>
       `<path d="M0 ${(1 - share) * height}H${width}"/><text x="-6" y="${(1 - share) * height + 4}">${text}</text>`);
-    area.part = part;
+    area.chosen = part;
   }
 
   // Draws a picture in its element, which lies in a box that keeps what is said of it.
@@ -122,7 +122,7 @@ const plumbPicture = (() => {
       const across = shares("x", from.clientX, event.clientX, box.left, box.width);
       const down = shares("y", from.clientY, event.clientY, box.top, box.height);
       if (!across && !down) return;
-      const [x0, x1, y0, y1] = from.area.part ?? [0, 1, 0, 1];
+      const [x0, x1, y0, y1] = from.area.chosen ?? [0, 1, 0, 1];
       const within = (low, high, share) => low + (high - low) * share;
       show(from.area, [...(across ?? [0, 1]).map((share) => within(x0, x1, share)),
         ...(down ?? [0, 1]).map((share) => within(y0, y1, share))]);
