@@ -77,7 +77,7 @@ impl Area<'_> {
         html! { g class=(format!("s{}", look.colour)) { (inside) } }
     }
 
-    fn at(&self, point: &Point) -> String {
+    fn place(&self, point: &Point) -> String {
         format!("{} {}", short(self.x.place(point.x)), short(self.y.place(point.y)))
     }
 
@@ -89,7 +89,7 @@ impl Area<'_> {
 
     fn line(&self, series: &Series, look: Look) -> Markup {
         let is_long = series.points.len() > MANY;
-        let path: Vec<String> = series.points.iter().map(|point| self.at(point)).collect();
+        let path: Vec<String> = series.points.iter().map(|point| self.place(point)).collect();
         let path = format!("M{}", path.join("L"));
         let kind = if is_long { "trace" } else { "line" };
         let class = format!("{kind} k{}", look.dash);
@@ -106,7 +106,7 @@ impl Area<'_> {
             false => point.clone(),
         };
         let points: String =
-            series.points.iter().map(|point| format!("M{}z", self.at(&turned(point)))).collect();
+            series.points.iter().map(|point| format!("M{}z", self.place(&turned(point)))).collect();
         let intervals = series.points.iter().filter_map(|point| {
             let (low, high) = point.ends?;
             Some(self.stretch(point.x, (low, high), is_along))
@@ -144,7 +144,7 @@ impl Area<'_> {
         let ends = |get: fn((f64, f64)) -> f64| {
             let own = series.points.iter().filter_map(move |point| {
                 let y = get(point.ends?);
-                Some(self.at(&Point::plain(point.x, y)))
+                Some(self.place(&Point::plain(point.x, y)))
             });
             own.collect::<Vec<String>>()
         };
