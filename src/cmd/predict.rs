@@ -74,7 +74,9 @@ fn estimates(text: &str, plan: &Plan) -> Result<Vec<Estimate>, String> {
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
-        let Some((title, rest)) = line.split_once('=') else {
+        // A title may have the sign itself: `linear system, n = 1000`.
+        let (estimate, reason) = line.split_once(';').unwrap_or((line, ""));
+        let Some((title, value)) = estimate.rsplit_once('=') else {
             return Err(format!(
                 "line {number}: `{line}` has no `=`: type `figure = estimate unit ; reason`"
             ));
@@ -87,7 +89,6 @@ fn estimates(text: &str, plan: &Plan) -> Result<Vec<Estimate>, String> {
                 titles.join("; ")
             ));
         };
-        let (value, reason) = rest.split_once(';').unwrap_or((rest, ""));
         if value.trim().is_empty() {
             continue;
         }
