@@ -14,6 +14,7 @@ mod list;
 mod manual;
 mod output;
 mod plan;
+mod predict;
 mod rendered;
 mod report;
 mod run;
@@ -52,6 +53,7 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Plan(plan::Args),
+    Predict(predict::Args),
     List(list::Args),
     Explain(explain::Args),
     Report(report::Args),
@@ -183,6 +185,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Predict(args) => predict::run(args),
         Command::List(args) => list::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),

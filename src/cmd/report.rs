@@ -11,11 +11,13 @@ use record::run::Run;
 use report::build::summary::screen as screen_of;
 use report::build::{build, build_among, experiments};
 use report::document::Document;
+use report::notes::Notes;
 use report::{csv, html, json, markdown, ndjson, openmetrics, terminal};
 use session::resume;
 use session::select::Selection;
 use session::store::{self, Store};
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Shows a stored run: its summary, the whole report, or another format.
 #[derive(clap::Args)]
@@ -44,6 +46,13 @@ pub struct Args {
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// With --format markdown: directory to write, with report.md and each plot as an SVG file beside it
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    to: Option<PathBuf>,
+    /// Your own words: title, authors, a text for each experiment and conclusions, in Markdown
+    /// (docs/guide/lab-report.md); for formats terminal, html and markdown
+    #[arg(long, value_name = "FILE.md")]
+    notes: Option<PathBuf>,
     /// With --format html: how much of the page goes to paper (`short`: at most 20 sheets)
     #[arg(long, value_enum, default_value_t = Print::Full)]
     print: Print,
@@ -59,7 +68,7 @@ pub enum Format {
     Terminal,
     /// One HTML page that opens offline
     Html,
-    /// Markdown with every table of the page, for a wiki, a repository or a job's summary
+    /// Markdown with every table of the page, and with --to DIR every plot
     Markdown,
     /// One row per figure, with all fields of the flat result (docs/FORMAT.md)
     Csv,
@@ -92,20 +101,11 @@ fn whole(run: &Run) -> Document {
     }
 }
 
-/// The page of a run.
-fn page(run: &Run, print: Print) -> String {
-    let print = match print {
-        Print::Full => html::Print::Full,
-        Print::Short => html::Print::Short,
-    };
-    html::render(&whole(run), print)
-}
-
 /// A run in a format.
 pub fn render(run: &Run, format: Format, look: terminal::Look) -> String {
     match format {
         Format::Terminal => terminal::render(&build(run), look),
-        Format::Html => page(run, Print::Full),
+        Format::Html => html::render(&whole(run), html::Print::Full),
         Format::Markdown => markdown::render(&whole(run)),
         Format::Csv => csv::render(run),
         Format::Json => json::render(run),
@@ -175,6 +175,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.print == Print::Short && args.format != Format::Html {
         return Err(Failure::usage("--print short works only with --format html: type both"));
     }
+    if args.to.is_some() && args.format != Format::Markdown {
+        return Err(Failure::usage("--to works only with --format markdown: type both"));
+    }
+    let has_words = [Format::Terminal, Format::Html, Format::Markdown].contains(&args.format);
+    if args.notes.is_some() && !has_words {
+        return Err(Failure::usage("--notes works only with --format terminal, html or markdown"));
+    }
     let path = Store::here().find(&args.run);
     let is_being_written = path.is_ok_and(|path| store::is_being_written(&path));
     if is_being_written {
@@ -185,16 +192,34 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let run = if args.redact { stored::redacted(&args.run)? } else { stored::open(&args.run)? };
     let run = selected(run, &args.selectors)?;
+    let notes = args.notes.as_deref().map(|file| notes(file, &run)).transpose()?;
+    let with_notes = |document: Document| match &notes {
+        Some(notes) => notes.clone().apply(document),
+        None => document,
+    };
+    if let Some(directory) = &args.to {
+        return bundle(&with_notes(whole(&run)), directory);
+    }
     let look = match args.output {
         None => output::look(),
         Some(_) => terminal::Look { width: 100, colours: false },
     };
     let text = match args.format {
         Format::Terminal if !args.selectors.is_empty() => {
-            terminal::render(&experiments(&run, &figures(&run)), look)
+            terminal::render(&with_notes(experiments(&run, &figures(&run))), look)
         }
-        Format::Terminal if !args.full => screen(&run, &args.run, is_being_written, look),
-        Format::Html => page(&run, args.print),
+        Format::Terminal if args.full || notes.is_some() => {
+            terminal::render(&with_notes(build(&run)), look)
+        }
+        Format::Terminal => screen(&run, &args.run, is_being_written, look),
+        Format::Html => {
+            let print = match args.print {
+                Print::Full => html::Print::Full,
+                Print::Short => html::Print::Short,
+            };
+            html::render(&with_notes(whole(&run)), print)
+        }
+        Format::Markdown => markdown::render(&with_notes(whole(&run))),
         Format::Csv if args.tidy => csv::tidy(&run, &parameters()),
         format => render(&run, format, look),
     };
@@ -202,6 +227,31 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None => Ok(output::page(&text)?),
         Some(file) => output::write(file, &text),
     }
+}
+
+/// Writes the report as Markdown and its plots into a directory, which is made if it is not there.
+fn bundle(document: &Document, directory: &Path) -> Result<(), Failure> {
+    let bundle = markdown::bundle(document);
+    if let Err(error) = fs::create_dir_all(directory) {
+        return Err(Failure::Usage(format!("cannot make {}: {error}", directory.display())));
+    }
+    for (name, picture) in &bundle.pictures {
+        output::write(&directory.join(name), picture)?;
+    }
+    let file = directory.join("report.md");
+    output::write(&file, &bundle.text)?;
+    let plots = report::counted(bundle.pictures.len(), "plot");
+    output::diagnose(&format!("{} with {plots} beside it", file.display()));
+    Ok(())
+}
+
+/// The author's words from a file. Errors: usage, with what the run has.
+fn notes(file: &Path, run: &Run) -> Result<Notes, Failure> {
+    let named = |error: String| Failure::Usage(format!("{}: {error}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| named(error.to_string()))?;
+    let planned = run.plan.iter().flat_map(|plan| &plan.experiments);
+    let ids: Vec<&str> = planned.map(|planned| planned.id.as_str()).collect();
+    Notes::parse(&text, &ids).map_err(named)
 }
 
 /// The names of all parameters of cases, each once, in the order of the catalogue.

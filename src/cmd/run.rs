@@ -2,7 +2,7 @@
 
 use crate::cmd::choice::{Choice, PresetName};
 use crate::cmd::report::{Format, render, screen};
-use crate::cmd::{BUILD, Failure, output, usage};
+use crate::cmd::{BUILD, Failure, output, predict, usage};
 use crate::published;
 use analysis::compare::{Measured, compare};
 use analysis::figures;
@@ -44,6 +44,10 @@ pub struct Args {
     /// no program and no connection by itself: repeat --peer
     #[arg(long, value_name = "RUN", conflicts_with_all = ["selectors", "preset", "budget", "precision", "seed", "set", "cpu", "dir", "key_file", "out"])]
     resume: Option<String>,
+    /// Your own estimates of the key figures, in the form that `plumb predict` writes; the record keeps
+    /// them, and the report compares them with plumb's
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    predictions: Option<PathBuf>,
     /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -268,6 +272,9 @@ fn start(
     let name = run_name();
     let mut setup = args.choice.setup(Some(name.clone()), machine, stop)?;
     setup.measures_something()?;
+    if let Some(file) = &args.predictions {
+        setup.estimates = predict::read(file, &setup.planned.plan)?;
+    }
     if !args.yes {
         check_plausible(&setup, &args.choice)?;
     }

@@ -275,8 +275,7 @@ mod tests {
     fn the_record_of_a_sweep_is_called_one() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("sweep.jsonl");
-        std::fs::write(&path, "{\"node\":{\"format\":2,\"starter\":\"mpi\"}}\n")
-            .expect("writes");
+        std::fs::write(&path, "{\"node\":{\"format\":2,\"starter\":\"mpi\"}}\n").expect("writes");
         let Err(Failure::Usage(told)) = read(&path) else { panic!("it is no run") };
         assert!(told.contains("plumb fleet report"), "{told}");
     }

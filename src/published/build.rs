@@ -92,6 +92,7 @@ fn header(found: &Found, report: &Report) -> Header {
         host: serde_json::to_value(&sheet.host).unwrap_or_default(),
         environment,
         peers: Vec::new(),
+        estimates: Vec::new(),
         calibration: Calibration {
             width: None,
             source: PUBLISHED.to_owned(),

@@ -3,6 +3,7 @@
 
 mod ab;
 mod agent;
+mod author;
 mod beside;
 mod blowup;
 mod cache_size;

@@ -8,8 +8,8 @@ fn a_comparison_draws_both_runs_in_one_plot_and_is_read_like_a_report() {
     let tab = Page::of_comparison().drawn();
     let plots: Vec<(String, Vec<String>)> = tab.get(
         "[...document.querySelectorAll('figure.plot')].map((figure) => \
-         [figure.querySelector('.title').textContent, figure.querySelector('.js-plotly-plot').data\
-         .filter((trace) => trace.hoverinfo !== 'skip').map((trace) => trace.name ?? '')])",
+         [figure.querySelector('.title').textContent, [...figure.querySelectorAll('text[x=\"30\"]')]\
+         .map((text) => text.textContent).filter((name) => !/predicted/.test(name))])",
     );
     assert!(plots.len() >= 3, "{plots:?}");
     let (_, lines) =

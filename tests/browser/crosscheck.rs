@@ -32,8 +32,9 @@ fn what_stands_beside_other_tools_is_read_and_drawn() {
         assert_eq!(verdicts, expected);
         // Every ratio has its place and its name.
         let drawn: (usize, Vec<String>) = tab.get(
-            "(() => { const plots = [...document.querySelectorAll('#crosscheck .js-plotly-plot')]; \
-             return [plots.length, plots.flatMap((plot) => plot.layout.yaxis.ticktext)]; })()",
+            "(() => { const plots = [...document.querySelectorAll('#crosscheck figure.plot')]; \
+             return [plots.length, plots.flatMap((plot) => \
+               [...plot.querySelectorAll('.ticks.y text')].map((text) => text.textContent))]; })()",
         );
         assert_eq!(drawn.0, 1);
         assert_eq!(drawn.1.len(), 5, "{drawn:?}");

@@ -7,7 +7,7 @@ use crate::tab::{Look, Tab, fits_a_phone};
 const LIGHTNESS: &str = r"(() => {
   const brightness = (colour) => { const parts = colour.match(/[0-9.]+/g).map(Number);
     return (parts[0] + parts[1] + parts[2]) / 3; };
-  const label = document.querySelector('figure.plot .xtick text, figure.plot .ytick text');
+  const label = document.querySelector('figure.plot .ticks text');
   return [brightness(getComputedStyle(document.body).backgroundColor), brightness(getComputedStyle(label).fill)];
 })()";
 
@@ -74,7 +74,7 @@ fn without_scripts_every_table_stays_and_plots_say_where_their_figures_are() {
     let without = Look { has_scripts: false, ..Look::DESK };
     let tab = Tab::open(&page.file(), without);
     let (tables, plots, drawn): (usize, usize, usize) = tab.get(
-        "['main table', 'figure.plot', '.main-svg'].map((what) => document.querySelectorAll(what).length)",
+        "['main table', 'figure.plot', '.canvas > svg'].map((what) => document.querySelectorAll(what).length)",
     );
     assert!(tables >= 20 && plots >= 15 && drawn == 0, "{tables} {plots} {drawn}");
     tab.none(

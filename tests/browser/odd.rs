@@ -29,10 +29,10 @@ fn matrices_of_200_cpus() {
     let page = Page::new(records::with_matrix(everything(), &pairs, time_ns));
     let tab = opened(&page);
     let cells: (usize, usize, Vec<Option<String>>) = tab.get(
-        "(() => { const data = document.getElementById('cpu.core_to_core')\
-         .querySelector('.js-plotly-plot').data.find((trace) => trace.type === 'heatmap'); \
-         const said = data.hovertext.map((row) => [...row]); \
-         return [said.length, said[0].length, [said[10][11], said[10][60], said[199][0]]]; })()",
+        "(() => { const said = document.getElementById('cpu.core_to_core').querySelector('.cells [data-say]').dataset.say.split('\\n'); \
+         const of = (from, to) => said.find((text) => text.startsWith(`from ${from}, to ${to}:`)); \
+         const ends = (n) => new Set(said.map((text) => text.match(/\\d+/g)[n])).size; \
+         return [ends(0), ends(1), [of(10, 11), of(10, 60), of(199, 0)]]; })()",
     );
     assert_eq!((cells.0, cells.1), (cpus, cpus));
     for (said, expected) in cells.2.iter().zip(["40 ns", "130 ns", "130 ns"]) {
@@ -65,7 +65,7 @@ fn strange_values() {
         assert!(!text.contains(wrong), "{wrong} stands in the page");
     }
     tab.none(
-        "[...document.querySelectorAll('.main-svg path, .main-svg g')].filter((mark) => \
+        "[...document.querySelectorAll('svg path, svg g')].filter((mark) => \
          /NaN|undefined/.test(mark.getAttribute('d') + mark.getAttribute('transform')))\
          .map((mark) => mark.outerHTML.slice(0, 200))",
     );
@@ -91,7 +91,7 @@ pub fn nothing_is_planted(tab: &Tab) {
          .filter((to) => to !== '' && !to.startsWith('#'))",
     );
     tab.none(
-        "[...document.querySelectorAll('.main-svg tspan')].map((part) => part.textContent)\
+        "[...document.querySelectorAll('svg tspan, svg b, svg a')].map((part) => part.textContent)\
          .filter((text) => text.trim() === 'bold' || text.trim() === 'link')",
     );
 }
@@ -113,23 +113,17 @@ fn hostile_texts_stay_texts() {
     );
     assert!(told.contains(&expected), "the model's name is not told");
     // Pointing at everything that speaks plants nothing either.
-    let spots: Vec<(f64, f64)> = {
-        tab.eval(
-            "document.querySelector('figure.plot:has(.points path)').scrollIntoView({block: 'center'})",
-        );
-        tab.get(
-            "[...document.querySelector('figure.plot:has(.points path)').querySelectorAll('.points path')].slice(0, 3)\
-             .map((mark) => { const box = mark.getBoundingClientRect(); \
-             return [box.x + box.width / 2, box.y + box.height / 2]; })",
-        )
-    };
+    let figure = "document.querySelector('figure.plot:has(g[data-say])')";
+    tab.place(figure);
+    let spots: Vec<(f64, f64)> = tab.get(&format!(
+        "(() => {{ const path = {figure}.querySelector('g[data-say] path'); const m = path.getScreenCTM(); \
+         return [...path.getAttribute('d').matchAll(/M(-?[\\d.]+) (-?[\\d.]+)/g)].slice(0, 3)\
+         .map(([, x, y]) => [m.a * x + m.e, m.d * y + m.f]); }})()"
+    ));
     assert!(!spots.is_empty());
     for (x, y) in spots {
         tab.point(x, y);
-        tab.wait_for(
-            "the mark to speak",
-            "document.querySelector('figure.plot .hovertext text') !== null",
-        );
+        tab.wait_for("the mark to speak", &format!("!{figure}.querySelector('.said').hidden"));
         nothing_is_planted(&tab);
     }
     tab.is_quiet();

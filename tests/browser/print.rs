@@ -56,9 +56,8 @@ impl Paper {
 pub fn plots_are_on_paper_and_whole(tab: &Tab) {
     let plots: Vec<Vec<String>> = tab.get(
         "[...document.querySelectorAll('figure.plot')].map((figure) => { \
-         const layout = figure.querySelector('.js-plotly-plot').layout; \
-         return [figure.querySelector('.title').textContent, layout.xaxis?.title?.text, \
-           layout.yaxis?.title?.text].filter((text) => text); })",
+         return [figure.querySelector('.title').textContent, \
+           ...[...figure.querySelectorAll('text.label')].map((text) => text.textContent)]; })",
     );
     assert!(plots.len() >= 15);
     let paper = paper();
@@ -75,7 +74,7 @@ pub fn plots_are_on_paper_and_whole(tab: &Tab) {
 fn paper_has_no_contents_list_and_no_buttons() {
     let tab = Page::of_some().open();
     tab.draw_section("cpu.call");
-    let seen = "[...document.querySelectorAll('nav, button, .modebar')].filter((element) => \
+    let seen = "[...document.querySelectorAll('nav, button')].filter((element) => \
          element.checkVisibility({ visibilityProperty: true, opacityProperty: true }))\
          .map((element) => `${element.tagName} ${element.className}`)";
     let before: Vec<String> = tab.get(seen);

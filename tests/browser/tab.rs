@@ -48,9 +48,7 @@ impl Tab {
         if look.has_scripts {
             tab.wait_for(
                 "the page to be ready",
-                "!document.getElementById('plotly') || (window.plumb \
-                 ? window.plumb.interactiveMs != null \
-                 : document.querySelector('figure.plot:last-of-type .main-svg') !== null)",
+                "!document.getElementById('pictures') || window.plumb?.interactiveMs != null",
             );
         }
         tab
@@ -197,7 +195,7 @@ impl Tab {
             self.eval(&format!("{plot}.scrollIntoView({{block: 'center'}})"));
             self.wait_for(
                 &format!("{plot} to be drawn"),
-                &format!("{plot}.querySelector('.main-svg') !== null"),
+                &format!("{plot}.querySelector('.canvas > svg') !== null"),
             );
         }
     }
@@ -224,6 +222,22 @@ impl Tab {
         self.point(x, y);
         self.mouse("mousePressed", x, y, 1);
         self.mouse("mouseReleased", x, y, 1);
+    }
+
+    /// Presses at a place, moves to another one, and lets go.
+    pub fn drag(&self, from: (f64, f64), to: (f64, f64)) {
+        self.point(from.0, from.1);
+        self.mouse("mousePressed", from.0, from.1, 1);
+        self.mouse("mouseMoved", to.0, to.1, 1);
+        self.mouse("mouseReleased", to.0, to.1, 1);
+    }
+
+    /// Clicks twice at a place.
+    pub fn double_click(&self, x: f64, y: f64) {
+        for clicks in [1, 2] {
+            self.mouse("mousePressed", x, y, clicks);
+            self.mouse("mouseReleased", x, y, clicks);
+        }
     }
 
     fn mouse(&self, kind: &str, x: f64, y: f64, clicks: u32) {

@@ -2,10 +2,11 @@
 
 use super::figure::Figure;
 use super::gather::distinct;
-use record::event::PlannedExperiment;
-use record::key::FAR;
+use record::event::{Plan, PlannedExperiment};
+use record::key::{CaseId, FAR};
 use record::metric::Better;
 use record::run::Run;
+use record::unit::Unit;
 
 /// The groups of a summary in their order: title, and the families and experiments in it, in
 /// theirs.
@@ -53,6 +54,40 @@ pub(super) fn name(run: &Run, figures: &mut [Figure]) {
     for (_, title, at) in places(run, figures) {
         figures[at].title = Some(title);
     }
+}
+
+/// A key figure that a plan has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// Its experiment.
+    pub experiment: String,
+    /// Its title in the summary: `load latency, L1`.
+    pub title: String,
+    /// Unit of its metric.
+    pub unit: Unit,
+}
+
+/// The key figures of a plan, in the order of the summary.
+pub fn planned(plan: &Plan) -> Vec<Planned> {
+    let mut found: Vec<Planned> = Vec::new();
+    for name in GROUPS.iter().flat_map(|(_, names)| names.iter()) {
+        for own in plan.experiments.iter().filter(|planned| is_in(&planned.id, name)) {
+            let cases: Vec<&CaseId> =
+                own.series.iter().flat_map(|series| &series.cases).chain(&own.derived).collect();
+            for end in distinct(cases.iter().map(|case| case.get(FAR))) {
+                let is_here = |key: &&record::key_figure::KeyFigure| {
+                    cases.iter().any(|case| case.get(FAR) == end && key.is_of(case))
+                };
+                found.extend(own.keys.iter().filter(is_here).filter_map(|key| {
+                    let metric = own.metrics.iter().find(|metric| metric.name == key.metric)?;
+                    let title =
+                        end.map_or_else(|| key.title(), |end| format!("{end}: {}", key.title()));
+                    Some(Planned { experiment: own.id.clone(), title, unit: metric.unit })
+                }));
+            }
+        }
+    }
+    distinct(found)
 }
 
 /// Group, title and place of each key figure: `load, L1`, with the far end before it where there is
@@ -115,7 +150,7 @@ fn best(figures: &[Figure], places: impl Iterator<Item = usize>) -> Option<usize
 
 #[cfg(test)]
 mod tests {
-    use super::keys;
+    use super::{keys, planned};
     use crate::{figures, sample};
     use record::key::CaseId;
 
@@ -133,6 +168,16 @@ mod tests {
             ("OS", "system call, read"),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_plan_has_the_key_figures_that_its_run_shows() {
+        let run = sample::run();
+        let all = figures(&run);
+        let planned = planned(run.plan.as_ref().expect("was planned"));
+        for key in keys(&run, &all) {
+            assert!(planned.iter().any(|one| one.title == key.title), "{}: {planned:?}", key.title);
+        }
     }
 
     #[test]

@@ -135,6 +135,7 @@ pub fn header() -> Header {
         host: host(),
         environment: environment.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
         peers: Vec::new(),
+        estimates: Vec::new(),
         calibration: Calibration {
             width: None,
             source: "tsc".into(),

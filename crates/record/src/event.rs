@@ -1,6 +1,7 @@
 //! The events of a run, in the order in which they may be written: one line of JSON each.
 
 use crate::crosscheck;
+use crate::estimate::Estimate;
 use crate::key::{CaseId, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -92,6 +93,9 @@ pub struct Header {
     /// The far ends on other hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<PeerHeader>,
+    /// The author's estimates of key figures, stated before the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub estimates: Vec<Estimate>,
     /// The clocks: in a file an event of its own, which follows.
     #[serde(default, skip_serializing_if = "Calibration::is_absent")]
     pub calibration: Calibration,

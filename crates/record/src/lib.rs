@@ -10,6 +10,7 @@ pub mod case;
 pub mod codec;
 mod complete;
 pub mod crosscheck;
+pub mod estimate;
 pub mod event;
 pub mod key;
 pub mod key_figure;

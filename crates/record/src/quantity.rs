@@ -68,11 +68,11 @@ pub fn render_bytes(value: f64) -> String {
     render(value, Unit::B)
 }
 
-/// The scale in which people read a value of this size: how many base units one scaled unit has,
-/// and its name (empty for ratios and counts).
-pub fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
+/// The scales of a unit, the greatest first: how many base units one scaled unit has, and its name
+/// (empty for ratios and counts).
+pub fn steps(unit: Unit) -> &'static [(f64, &'static str)] {
     const KI: f64 = 1024.0;
-    let steps: &[(f64, &str)] = match unit {
+    match unit {
         Unit::Ns => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")],
         Unit::NsPerOp => &[(1e6, "ms/op"), (1e3, "µs/op"), (1.0, "ns/op")],
         Unit::B => &[(KI * KI * KI, "GiB"), (KI * KI, "MiB"), (KI, "KiB"), (1.0, "B")],
@@ -83,13 +83,28 @@ pub fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
         Unit::Ratio | Unit::Count => &[(1.0, "")],
         Unit::Cycle => &[(1.0, "cycles")],
         Unit::NsPerB => &[(1.0, "ns/B")],
-    };
+    }
+}
+
+/// The scale in which people read a value of this size, of [`steps`].
+pub fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
+    let steps = steps(unit);
     steps
         .iter()
         .find(|(factor, _)| value.abs() >= *factor)
         .or(steps.last())
         .copied()
         .unwrap_or((1.0, ""))
+}
+
+/// A value as people type it (`200 ns`, `0.5 us`, `1.2 GB/s`), in base units; `None` unless it is a
+/// number with one of the unit's names, or without one where the unit has none.
+pub fn in_unit(text: &str, unit: Unit) -> Option<f64> {
+    let (number, name) = split(text).ok()?;
+    let name = name.replace("us", "µs");
+    let step = steps(unit).iter().find(|(_, step)| *step == name);
+    let value = number * step?.0;
+    value.is_finite().then_some(value)
 }
 
 /// Three to four significant digits, two below one; without an exponent in the usual range.
@@ -113,6 +128,22 @@ pub fn digits(value: f64) -> String {
 mod tests {
     use super::{decimal_sizes, parse_integer, render};
     use crate::unit::Unit;
+
+    #[test]
+    fn a_typed_value_needs_a_name_of_its_unit() {
+        for (text, unit, value) in [
+            ("200 ns", Unit::Ns, Some(200.0)),
+            (" 0.5us ", Unit::Ns, Some(500.0)),
+            ("2 µs/op", Unit::NsPerOp, Some(2000.0)),
+            ("1.5 GB/s", Unit::BPerS, Some(1.5e9)),
+            ("0.25", Unit::Ratio, Some(0.25)),
+            ("200", Unit::Ns, None),
+            ("200 MB", Unit::Ns, None),
+            ("fast", Unit::Ns, None),
+        ] {
+            assert_eq!(super::in_unit(text, unit), value, "{text}");
+        }
+    }
 
     #[test]
     fn decimal_sizes_are_named() {

@@ -33,6 +33,10 @@ pub enum Audience {
     Everyone,
     /// Readers of a whole report: not the terminal.
     Page,
+    /// Readers of the page, which unfolds what is long: neither the terminal nor Markdown.
+    Screen,
+    /// Readers of the page and of the terminal's whole report: not Markdown.
+    Verbose,
 }
 
 /// A piece of a section.
@@ -59,6 +63,8 @@ pub enum Block {
     Notes(Vec<(Severity, String)>),
     /// An experiment's manual, in Markdown.
     Manual(String),
+    /// An author's own words, in Markdown.
+    Words(String),
     /// What most readers skip: shown when asked for, where a format can.
     Folded {
         /// What is inside.
@@ -160,6 +166,8 @@ pub struct Keys {
     pub places: Vec<Place>,
     /// Whether they lie along one axis, and not each along its own.
     pub is_ladder: bool,
+    /// Ticks of that one axis, by their place.
+    pub ticks: Vec<(f64, String)>,
 }
 
 /// Where a figure lies along an axis from 0 to 1.
@@ -343,6 +351,11 @@ impl Block {
     /// For every reader.
     pub fn for_all(self) -> (Audience, Block) {
         (Audience::Everyone, self)
+    }
+
+    /// For readers of the page alone.
+    pub fn on_screen(self) -> (Audience, Block) {
+        (Audience::Screen, self)
     }
 
     /// For readers of a whole report.

@@ -12,8 +12,10 @@ pub mod html;
 pub mod json;
 pub mod markdown;
 pub mod ndjson;
+pub mod notes;
 pub mod openmetrics;
 mod plain;
+mod svg;
 pub mod terminal;
 #[cfg(test)]
 mod tests;

@@ -64,7 +64,7 @@ fn of_block(block: &mut Block) {
             texts(grid.rows.1.iter_mut().chain(&mut grid.columns.1));
         }
         Block::Notes(notes) => texts(notes.iter_mut().map(|(_, note)| note)),
-        Block::Manual(manual) => *manual = lines(manual),
+        Block::Manual(words) | Block::Words(words) => *words = lines(words),
         Block::Folded { summary, blocks } => {
             text(summary);
             blocks.iter_mut().for_each(of_block);

@@ -68,7 +68,7 @@ pub fn render(document: &Document, look: Look) -> String {
 fn of_section(section: &Section, look: Look) -> Vec<String> {
     let mut lines = Vec::new();
     for (audience, block) in &section.blocks {
-        if *audience != Audience::Page {
+        if matches!(audience, Audience::Everyone | Audience::Verbose) {
             lines.extend(of_block(block, look));
         }
     }
@@ -83,6 +83,9 @@ fn of_section(section: &Section, look: Look) -> Vec<String> {
 fn of_block(block: &Block, look: Look) -> Vec<String> {
     match block {
         Block::Paragraph(text) => wrapped(text, look.width, "  "),
+        Block::Words(text) => {
+            text.trim().lines().flat_map(|line| wrapped(line, look.width, "  ")).collect()
+        }
         Block::Subheading(text) => vec![bold(text, look)],
         Block::KeyValues(pairs) => key_values(pairs, look),
         Block::Table(table) | Block::Figures(table, _) => of_table(table, look, INDENT),

@@ -67,6 +67,7 @@ pub fn header(setup: &Setup) -> Result<Header> {
         host: serde_json::to_value(&setup.site.host).context("the host does not serialise")?,
         peers: peers(setup),
         environment: host::environment::tags(&setup.site.host),
+        estimates: setup.estimates.clone(),
         calibration: Calibration::default(),
     })
 }

@@ -18,6 +18,7 @@ use bench::experiment::{Catalogue, FAR, Preset, Site};
 use host::{Host, Outside, Root};
 use record::FORMAT;
 use record::case::{Case, Series};
+use record::estimate::Estimate;
 use record::event::{Options, PeerHeader, REPORTS};
 use record::order::Gather;
 use std::borrow::Cow;
@@ -51,6 +52,8 @@ pub struct Setup {
     pub planned: Planned,
     /// What was asked for.
     pub options: Options,
+    /// The author's estimates of key figures.
+    pub estimates: Vec<Estimate>,
     /// Seed of every random order.
     pub seed: u64,
     /// Name of the run.
@@ -211,6 +214,7 @@ impl Setup {
             site,
             planned: Planned::nothing(preset),
             options,
+            estimates: Vec::new(),
             seed: 0,
             name,
             budget: Duration::ZERO,

@@ -42,7 +42,7 @@
 //!
 //! Counter ticks are not core cycles. Unordered reads move by tens of cycles relative to the code
 //! that they should bracket. The reports call `time` a system call, but the library answers it from
-//! memory (SLIPS, R0).
+//! memory [R0].
 //!
 //! ## Sources
 //!

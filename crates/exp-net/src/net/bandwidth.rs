@@ -202,7 +202,16 @@ impl Experiment for Bandwidth {
     type Case = Bytes;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("bandwidth.rs");
-    const SHARES: &'static [&'static str] = &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted", "loss", "loss_sender", "loss_path", "loss_receiver"];
+    const SHARES: &'static [&'static str] = &[
+        "busy",
+        "receive_window_limited",
+        "send_buffer_limited",
+        "retransmitted",
+        "loss",
+        "loss_sender",
+        "loss_path",
+        "loss_receiver",
+    ];
     /// Kernels that do not report it, or a window shorter than a tick.
     const MAY_LACK: &'static [&'static str] =
         &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted"];

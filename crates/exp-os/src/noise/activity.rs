@@ -152,7 +152,17 @@ impl Experiment for Activity {
     type Case = Watched;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("activity.rs");
-    const SHARES: &'static [&'static str] = &["lost", "lost_timer", "lost_interrupt", "lost_softirq", "lost_thread", "lost_plumb", "lost_throttled", "lost_steal", "lost_unattributed"];
+    const SHARES: &'static [&'static str] = &[
+        "lost",
+        "lost_timer",
+        "lost_interrupt",
+        "lost_softirq",
+        "lost_thread",
+        "lost_plumb",
+        "lost_throttled",
+        "lost_steal",
+        "lost_unattributed",
+    ];
     // No gap, no tick, no other periodic source: that is a finding, no failure. A cause that the
     // level cannot see is unknown, and a threshold may be too high to count gaps of 1 µs.
     const MAY_LACK: &'static [&'static str] = &[

@@ -128,7 +128,8 @@ impl Experiment for Schedule {
     type Case = Crowd;
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("schedule.rs");
-    const SHARES: &'static [&'static str] = &["on_tick", "rotation", "fairness", "interrupted", "lost"];
+    const SHARES: &'static [&'static str] =
+        &["on_tick", "rotation", "fairness", "interrupted", "lost"];
     /// A process that never ran leaves no order to speak of, which is a finding.
     const MAY_LACK: &'static [&'static str] = &["rotation"];
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {

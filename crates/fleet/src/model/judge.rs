@@ -428,7 +428,8 @@ fn seen(fleet: &Fleet, first: &First) -> Vec<Seen> {
         let whole = field.whole?;
         let once = whole.squared_error();
         let error = mean_error(once, None, STEPS_LEAST, field.least).sqrt();
-        let significant = errors(RATE / tests as f64, whole.freedom + (STEPS_LEAST * PEERS) as f64) + 1.96;
+        let significant =
+            errors(RATE / tests as f64, whole.freedom + (STEPS_LEAST * PEERS) as f64) + 1.96;
         let least = field
             .seen_from()?
             .max(field.least + 1.96 * error)

@@ -7,6 +7,7 @@ use crate::columns::{self, Layout};
 use crate::document::{Audience, Block, Cell, Column, Row, Section, Table};
 use crate::values;
 use analysis::figure::Figure;
+use analysis::findings::Severity;
 use analysis::gather::{distinct, gathered};
 use analysis::names::{Names, around};
 use analysis::verdict::Verdict;
@@ -23,10 +24,10 @@ const WORST: usize = 3;
 
 /// The section of an experiment and its figures.
 pub fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Section {
-    let question = question(&planned.manual).map(Block::Paragraph);
+    let question = question(&planned.manual).map(|text| Block::Paragraph(text).on_page());
     let manual = (!planned.manual.is_empty()).then(|| Block::Manual(planned.manual.clone()));
-    let head = [question, manual].into_iter().flatten();
-    let mut blocks: Vec<_> = head.map(Block::on_page).collect();
+    let manual = manual.map(Block::on_screen);
+    let mut blocks: Vec<_> = question.into_iter().chain(manual).collect();
     match &planned.skipped {
         Some(absence) => {
             let needed = around(" (needs ", absence.needed.as_deref().unwrap_or_default(), ")");
@@ -42,7 +43,7 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
     let names = Names::from_plan(planned, figures);
     let told = Described { planned, names: &names, figures };
     let mut blocks = Vec::new();
-    blocks.extend(reasons::block(planned, &names, figures).map(Block::on_page));
+    blocks.extend(reasons::block(planned, &names, figures).map(Block::on_screen));
     let shown = plots::Shown { name: "", run, planned, figures };
     blocks.extend(plots::of_experiment(&[shown]).into_iter().map(Block::for_all));
     let spreads = plots::distribution(planned, &names, figures).into_iter();
@@ -61,7 +62,11 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
     let missed = worst_misses(run, figures.iter().copied(), WORST);
     blocks.extend(tables.chain(missed).map(|table| Block::Table(table).for_all()));
     blocks.extend(Block::notes(remarks::absent(told)).map(Block::for_all));
-    blocks.extend(Block::notes(remarks::of_figures(told)).map(Block::for_all));
+    let (plain, urgent): (Vec<_>, Vec<_>) = remarks::of_figures(told)
+        .into_iter()
+        .partition(|(severity, _)| *severity == Severity::Note);
+    blocks.extend(Block::notes(urgent).map(Block::for_all));
+    blocks.extend(Block::notes(plain).map(|notes| (Audience::Verbose, notes)));
     blocks
 }
 

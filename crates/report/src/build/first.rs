@@ -11,7 +11,9 @@ use analysis::keys::{KeyFigure, keys};
 use analysis::quality::quality;
 use record::event::Ending;
 use record::order::InOrder;
+use record::quantity::render;
 use record::run::Run;
+use record::unit::Unit;
 
 /// Least length of an axis, as a factor: what lies closer together is as good as one value.
 const LEAST: f64 = 3.0;
@@ -59,6 +61,7 @@ fn lab_summary(keys: &[KeyFigure]) -> Keys {
         table: lab_table::of_keys(keys),
         places: places.collect(),
         is_ladder: false,
+        ticks: Vec::new(),
     }
 }
 
@@ -79,6 +82,7 @@ fn ladder(keys: &[KeyFigure]) -> Option<Keys> {
         table: Table::new(caption, &["operation", "#measured"], rows),
         places: times.iter().map(|key| axis.place(key.figure)).collect(),
         is_ladder: true,
+        ticks: axis.decades(),
     })
 }
 
@@ -112,6 +116,13 @@ impl Axis {
             true => ((value.ln() - self.low) / self.length).clamp(0.0, 1.0),
             false => 0.0,
         }
+    }
+
+    /// The powers of ten of times, by their place.
+    fn decades(&self) -> Vec<(f64, String)> {
+        let powers = (-1..=11).map(|power| 10_f64.powi(power));
+        let within = |at: &f64| (self.low..=self.low + self.length).contains(&at.ln());
+        powers.filter(within).map(|at| (self.position(at), render(at, Unit::Ns))).collect()
     }
 
     fn place(&self, figure: &Figure) -> Place {
@@ -168,5 +179,8 @@ mod tests {
         let ladder = keys.last().expect("there is one");
         assert!(ladder.places.len() >= 3);
         assert!(ladder.places.windows(2).all(|pair| pair[0].value <= pair[1].value));
+        let labels: Vec<&str> = ladder.ticks.iter().map(|(_, label)| label.as_str()).collect();
+        assert!(labels.starts_with(&["1 ns", "10 ns", "100 ns"]), "{labels:?}");
+        assert!(ladder.ticks.is_sorted_by(|(a, _), (b, _)| a < b));
     }
 }

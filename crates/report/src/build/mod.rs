@@ -5,6 +5,7 @@ mod bounds;
 pub mod compare;
 mod conclusions;
 mod crosscheck;
+mod estimates;
 mod experiment;
 mod first;
 mod lab_table;
@@ -45,6 +46,7 @@ pub fn build_among(run: &Run, others: &[Machine]) -> Document {
         return of_crosscheck(run, &findings);
     }
     let mut sections = vec![first::section(run, &figures), overview::findings(&findings)];
+    sections.extend(estimates::section(run, &figures));
     sections.extend([machine::section(run), method::section(run)]);
     sections.extend(of_experiments(run, &figures));
     sections.extend(crosscheck::section(run));

@@ -10,12 +10,10 @@ use analysis::findings::{Finding, findings};
 use analysis::gather::distinct;
 use analysis::health::health;
 use analysis::keys::{KeyFigure, keys};
-use analysis::names::around;
 use analysis::quality::{Aspect, Grade, Quality, quality};
-use analysis::score::{Score, score};
+use analysis::score::score;
 use record::event::{End, PredictionKind};
 use record::note::NoteKind;
-use record::quantity::digits;
 use record::run::Run;
 
 /// A run on one screen.
@@ -112,38 +110,25 @@ pub(super) fn title(run: &Run) -> String {
     format!("plumb {}{elapsed} · {}", run.header.options.preset, machine::in_a_line(run))
 }
 
-/// Biases outside of this are named.
-const UNBIASED: std::ops::RangeInclusive<f64> = 0.7..=1.4;
-
-/// `before the run: 1.9 times narrower than knowing nothing, 46 % of 1,644 figures inside (41 % not
-/// predictable); measured over best guess: os 2.4`, and the same from earlier figures.
+/// `before the run: 92 % of 1,644 figures fell into their predicted ranges (2.2 % were not
+/// predictable)`, and the same from earlier figures.
 pub(super) fn scores(figures: &[Figure]) -> Vec<String> {
     let sources = [
         ("before the run", PredictionKind::Prior),
         ("from earlier figures", PredictionKind::Derived),
     ];
-    let told = |(from, of)| {
-        let Score { all, by_family } = score(figures, of);
-        let times = format!("{:.1} times narrower than knowing nothing", all.narrower()?);
+    let sentence = |(from, kind)| {
+        let all = score(figures, kind).all;
         let [inside, unpredicted] =
             [all.inside, all.unpredicted].map(|some| all.share(some).map(percent));
-        let biased = by_family.iter().filter_map(|(family, tally)| {
-            let bias = tally.bias.filter(|bias| !UNBIASED.contains(bias))?;
-            Some(format!("{family} {}", digits(bias)))
-        });
-        let biased: Vec<String> = biased.collect();
-        let bias = around("; measured over best guess: ", &biased.join(", "), "");
-        let expected = all.share(all.expected).filter(|_| all.expected > all.inside);
-        let expected = expected.map(|share| format!(", {} beside a neighbour", percent(share)));
         Some(format!(
-            "{from}: {times}, {} of {} inside{} ({} not predictable){bias}",
+            "{from}: {} of {} fell into their predicted ranges ({} were not predictable)",
             inside?,
             counted(all.figures, "figure"),
-            expected.unwrap_or_default(),
             unpredicted?
         ))
     };
-    sources.into_iter().filter_map(told).collect()
+    sources.into_iter().filter_map(sentence).collect()
 }
 
 /// `fair: the core was shared 22 % of the time; …`.

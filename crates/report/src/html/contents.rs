@@ -20,7 +20,8 @@ const OVERVIEW: &str = "overview";
 
 /// Sections of a run's report before the experiments, in reading order; what has no place here and
 /// is no experiment stands after them.
-const FIRST: [&str; 6] = [OVERVIEW, "crosscheck", "findings", "figures", "conclusions", "score"];
+const FIRST: [&str; 8] =
+    ["author", OVERVIEW, "estimates", "crosscheck", "findings", "figures", "conclusions", "score"];
 
 /// Share of the judged figures within their prediction from which on a section is as predicted:
 /// predicted intervals should hold nine figures in ten.

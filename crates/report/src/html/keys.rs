@@ -48,21 +48,36 @@ fn table(keys: &Keys) -> Markup {
                     }
                     tr;
                     @for (at, cell) in cells.iter().enumerate() {
-                        @if at == 0 { th; (cell.text) td; (picture(place, length)) }
+                        @if at == 0 { th; (cell.text) td; (picture(place, &keys.ticks, length)) }
                         @else { td class=[cell.tone.class()]; (cell.text) }
                     }
                 }
+                @if !keys.ticks.is_empty() { (axis(keys)) }
             }
         }
     }
 }
 
-fn picture(place: &Place, length: f64) -> Markup {
+/// A last row with the ticks of the axis that all pictures share.
+fn axis(keys: &Keys) -> Markup {
+    html! {
+        tr.axis; th; span.unseen { "axis" } td;
+        svg viewBox={ "0 0 " (LADDER) " " (HEIGHT) } aria-hidden="true" {
+            @for (at, label) in &keys.ticks {
+                text x=(format!("{:.1}", at * LADDER)) y="8" text-anchor="middle" { (label) }
+            }
+        }
+        @for _ in 1..keys.table.columns.len() { td; }
+    }
+}
+
+fn picture(place: &Place, ticks: &[(f64, String)], length: f64) -> Markup {
     let (height, middle) = (HEIGHT, HEIGHT / 2.0);
     let along = |share: f64| format!("{:.1}", share * length);
     let stretch = |(low, high): (f64, f64)| (high - low).max(LEAST / length);
     html! {
         svg viewBox={ "0 0 " (length) " " (height) } aria-hidden="true" {
+            @for (at, _) in ticks { path.tick d={ "M" (along(*at)) " -3v" (height + 6.0) } {} }
             @if let Some(ends) = place.predicted {
                 path.band d={ "M" (along(ends.0)) " 0h" (along(stretch(ends))) "v" (height) "h-" (along(stretch(ends))) "z" } {}
             }
@@ -85,7 +100,13 @@ mod tests {
         let row = Row::always_shown(cells.map(|(text, tone)| Cell::toned(text, tone)).into());
         let place = Place { value: 0.5, interval: Some((0.4, 0.6)), predicted: Some((0.25, 0.75)) };
         let table = Table::new("Keys", &["", "operation", "verdict"], [row]);
-        let keys = Keys { title: "Keys".to_owned(), table, places: vec![place], is_ladder: false };
+        let keys = Keys {
+            title: "Keys".to_owned(),
+            table,
+            places: vec![place],
+            is_ladder: false,
+            ticks: Vec::new(),
+        };
         let page = render(&[keys]).into_string();
         for part in ["M30.0 0h60.0v12h-60.0z", "M48.0 6h24.0", "cx=\"60.0\"", "null &lt;call&gt;"] {
             assert!(page.contains(part), "{part}: {page}");

@@ -1,18 +1,16 @@
-//! A report as one page that opens from a file, offline: style, data and the plotting library are
-//! in it. Without JavaScript, plots are missing and every table stays.
+//! A report as one page that opens from a file, offline: style, data and pictures are in it. Without
+//! JavaScript, plots are missing and every table stays.
 
 mod contents;
 mod finder;
 mod keys;
-#[cfg(test)]
-mod library;
 mod manual;
 mod packed;
 mod picture;
 mod table;
-mod ticks;
 
 use super::document::{Block, Document, Section};
+use super::svg;
 use analysis::findings::Severity;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,10 +23,6 @@ const STYLE: &str = include_str!("style.css");
 const PLOTS: &str = include_str!("plots.js");
 const FINDER: &str = include_str!("find.js");
 const PAGE: &str = include_str!("page.js");
-
-/// The plotting library, reduced and packed, and the digest of its script, both by `build.rs`.
-const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plotly.gz"));
-const LIBRARY_DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.sha256"));
 
 /// Rows above which a table, which is folded, is filled in by the page's script: a few ladders are
 /// half of all rows.
@@ -67,10 +61,7 @@ pub fn render(document: &Document, print: Print) -> String {
         shown.iter().map(|section| of_section(section, &mut drawn)).collect();
     let script = format!("{PLOTS}{FINDER}{PAGE}");
     let digest = STANDARD.encode(Sha256::digest(&script));
-    let (has_script, has_plots) = (!drawn.is_empty(), !drawn.pictures.is_empty());
-    let digests = [(has_script, digest.as_str()), (has_plots, LIBRARY_DIGEST)];
-    let digests: Vec<&str> =
-        digests.into_iter().filter(|(is_in, _)| *is_in).map(|(_, digest)| digest).collect();
+    let has_script = !drawn.is_empty();
     let packed =
         |id: &str, text: &str| html! { script id=(id) type="text/plain" { (PreEscaped(text)) } };
     let page = html! {
@@ -80,9 +71,10 @@ pub fn render(document: &Document, print: Print) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(policy(&digests));
+                meta http-equiv="Content-Security-Policy" content=(policy(has_script.then_some(&digest)));
                 title { (document.title) }
                 style { (PreEscaped(STYLE)) }
+                style #plot-style { (PreEscaped(svg::STYLE)) }
             }
             body {
                 a.skip href="#report" { "Skip to the report" }
@@ -98,10 +90,7 @@ pub fn render(document: &Document, print: Print) -> String {
                 @if has_script {
                     @if let Some(figures) = &drawn.figures { (packed("rows", &packed::pack(figures))) }
                     @if !drawn.folded.is_empty() { (packed("folded", &packed::pack(&json!(drawn.folded).to_string()))) }
-                    @if has_plots {
-                        (packed("pictures", &packed::pack(&drawn.pictures.json())))
-                        (packed("plotly", &packed::letters(LIBRARY)))
-                    }
+                    @if !drawn.pictures.is_empty() { (packed("pictures", &packed::pack(&drawn.pictures.json()))) }
                     script { (PreEscaped(&script)) }
                 }
             }
@@ -145,16 +134,12 @@ impl Drawn {
 }
 
 /// Nothing may be fetched: the page could not phone home if it wanted to. Nothing may run but what
-/// has the digest of one of the page's own scripts: not what a run's texts would bring in, if they
-/// ever came to be taken for markup.
-fn policy(digests: &[&str]) -> String {
-    let digests: String = digests.iter().map(|digest| format!(" 'sha256-{digest}'")).collect();
-    let scripts = match digests.is_empty() {
-        true => " 'none'",
-        false => digests.as_str(),
-    };
+/// has the digest of the page's own script: not what a run's texts would bring in, if they ever came
+/// to be taken for markup.
+fn policy(digest: Option<&String>) -> String {
+    let script = digest.map_or_else(|| "'none'".to_owned(), |digest| format!("'sha256-{digest}'"));
     format!(
-        "default-src 'none'; script-src{scripts}; style-src 'unsafe-inline'; img-src data: blob:; \
+        "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; img-src data: blob:; \
          font-src data:; base-uri 'none'; form-action 'none'"
     )
 }
@@ -184,12 +169,23 @@ fn of_section(section: &Section, drawn: &mut Drawn) -> Markup {
                     None => (section.heading),
                 }
             }
-            @for (_, block) in &section.blocks {
-                @if let Block::Subheading(_) = block { @let () = level = manual::Level::Fourth; }
-                (of_block(block, level, drawn))
+            @for blocks in section.blocks.chunk_by(|(_, one), (_, next)| is_picture(one) && is_picture(next)) {
+                @if let [(_, first), ..] = blocks && is_picture(first) {
+                    div.plots { @for (_, block) in blocks { (of_block(block, level, drawn)) } }
+                } @else {
+                    @for (_, block) in blocks {
+                        @if let Block::Subheading(_) = block { @let () = level = manual::Level::Fourth; }
+                        (of_block(block, level, drawn))
+                    }
+                }
             }
         }
     }
+}
+
+/// Whether it stands beside others of its kind.
+fn is_picture(block: &Block) -> bool {
+    matches!(block, Block::Plot(_) | Block::Grid(_))
 }
 
 fn of_block(block: &Block, level: manual::Level, drawn: &mut Drawn) -> Markup {
@@ -216,6 +212,7 @@ fn of_block(block: &Block, level: manual::Level, drawn: &mut Drawn) -> Markup {
                 @let inside = html! { @for block in blocks { (of_block(block, level, drawn)) } };
                 (drawn.fold(None, summary, inside, IN_FULL))
             },
+            Block::Words(text) => div.words { (manual::render(text, level)) },
             Block::Manual(text) => {
                 @let inside = html! { div.manual { (manual::render(text, level)) } };
                 (drawn.fold(None, "Manual of this experiment", inside, "`plumb explain ID` prints it."))
@@ -251,7 +248,7 @@ fn of_notes(notes: &[(Severity, String)], drawn: &mut Drawn) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::{Digest, Engine, LIBRARY, LIBRARY_DIGEST, STANDARD, STYLE, Sha256, packed, policy};
+    use super::{STYLE, policy};
     use std::collections::BTreeMap;
 
     /// Names of colours with their light and dark red, green and blue.
@@ -283,12 +280,9 @@ mod tests {
     }
 
     #[test]
-    fn only_the_pages_own_scripts_may_run() {
-        let two = "script-src 'sha256-abc' 'sha256-def';";
-        assert!(policy(&["abc", "def"]).contains(two));
-        assert!(policy(&[]).contains("script-src 'none';"));
-        let library = packed::unpack(&packed::letters(LIBRARY));
-        assert_eq!(LIBRARY_DIGEST, STANDARD.encode(Sha256::digest(library)));
+    fn only_the_pages_own_script_may_run() {
+        assert!(policy(Some(&"abc".to_owned())).contains("script-src 'sha256-abc';"));
+        assert!(policy(None).contains("script-src 'none';"));
     }
 
     #[test]

@@ -6,11 +6,6 @@
   // How far below what is seen a plot is drawn already.
   const AHEAD = "700px";
   const root = document.documentElement;
-  // What a plot on paper is wide, in CSS pixels, within the margins that the style sheet gives it.
-  const isShort = root.dataset.print === "short";
-  const PRINTED_WIDTH = isShort ? 480 : 680;
-  // What is left of a plot's height on a short print.
-  const SHORTER = 0.78;
   const figures = [...document.querySelectorAll("figure.plot")];
   const canvasOf = (figure) => figure.querySelector(".canvas");
   const state = window.plumb = { drawn: 0, total: figures.length, interactiveMs: null };
@@ -48,30 +43,8 @@
     return packed && new Response(stream()).text();
   };
 
-  // Colours as the style sheet has them in the scheme that holds now.
-  const probe = root.appendChild(document.createElement("span"));
-  probe.hidden = true;
-  const colour = (name) => {
-    probe.style.color = `var(--${name})`;
-    return getComputedStyle(probe).color;
-  };
-  const read = () => ({
-    ...Object.fromEntries(["text", "muted", "line", "grid", "page", "raised", "accent", "marker", "range"]
-      .map((name) => [name, colour(name)])),
-    series: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => colour(`series-${n}`)),
-    heat: [1, 2, 3].map((n) => colour(`heat-${n}`)),
-    ratio: [1, 2, 3].map((n) => colour(`ratio-${n}`)),
-    family: getComputedStyle(document.body).fontFamily,
-  });
-  let theme = read();
-
-  const [pictures, library, rows, folded] = await Promise.all(["pictures", "plotly", "rows", "folded"].map(inflate));
+  const [pictures, rows, folded] = await Promise.all(["pictures", "rows", "folded"].map(inflate));
   const data = JSON.parse(pictures ?? "[]");
-  if (library) {
-    const script = document.createElement("script");
-    script.textContent = library;
-    document.head.appendChild(script);
-  }
 
   // What is folded is markup of the page's own, by the number of its element.
   const texts = JSON.parse(folded ?? "[]");
@@ -104,56 +77,40 @@
   }
 
   const isDrawn = (figure) => "drawn" in figure.dataset;
-  let printing = false;
-  // Every figure is as wide; to ask one that is not shown yet would lay it out.
-  const header = document.querySelector("main header");
-  const picture = (figure, width = printing ? PRINTED_WIDTH : header.clientWidth) =>
-    plumbPicture(data[figures.indexOf(figure)], theme, width);
-  const fileName = (figure) => figure.querySelector(".title").textContent.replace(/[^\p{L}\p{N}.]+/gu, "-");
 
-  // The picture alone, with its title in it.
+  // The picture alone, in the colours that hold now.
   const save = (figure) => {
-    const { traces, layout } = picture(figure);
-    const text = figure.querySelector(".title").textContent.replace(/&/g, "&amp;").replace(/</g, "&lt;");
-    const title = { text, x: 0.02, xanchor: "left", font: { size: 15 } };
-    const margin = { ...layout.margin, t: layout.margin.t + 40 };
-    return Plotly.downloadImage({ data: traces, layout: { ...layout, title, margin } }, { format: "svg", width: 900,
-      height: layout.height + 40, filename: fileName(figure) });
+    const probe = figure.appendChild(document.createElement("span"));
+    const colour = (name) => {
+      probe.style.color = `var(--${name})`;
+      return getComputedStyle(probe).color;
+    };
+    const picture = canvasOf(figure).querySelector("svg").cloneNode(true);
+    const [, , width, height] = picture.getAttribute("viewBox").split(" ");
+    Object.entries({ xmlns: "http://www.w3.org/2000/svg", width, height }).forEach(([name, value]) => picture.setAttribute(name, value));
+    picture.querySelectorAll("[data-say]").forEach((said) => said.removeAttribute("data-say"));
+    const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
+    style.textContent = document.getElementById("plot-style").textContent.replace(/var\(--([a-z0-9-]+)\)/g, (_, name) => colour(name));
+    picture.prepend(style);
+    picture.style.background = colour("page");
+    probe.remove();
+    const name = figure.querySelector(".title").textContent.replace(/[^\p{L}\p{N}.]+/gu, "-");
+    const href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" }));
+    Object.assign(document.createElement("a"), { href, download: `${name}.svg` }).click();
+    URL.revokeObjectURL(href);
   };
 
   const draw = (figure) => {
-    const { traces, layout } = picture(figure);
-    const canvas = canvasOf(figure);
-    if (!isDrawn(figure)) {
-      canvas.replaceChildren();
-      const button = Object.assign(document.createElement("button"), { className: "save", textContent: "Save picture" });
-      button.setAttribute("aria-label", `Save picture: ${figure.querySelector(".title").textContent}`);
-      button.addEventListener("click", () => save(figure));
-      figure.querySelector("figcaption").append(button);
-      figure.dataset.drawn = "";
-      state.drawn += 1;
-    }
-    if (printing) layout.width = PRINTED_WIDTH;
-    if (printing && isShort) layout.height *= SHORTER;
-    canvas.style.minHeight = `${layout.height}px`;
-    Plotly.react(canvas, traces, layout, { displaylogo: false, responsive: !printing, plotlyServerURL: "",
-      toImageButtonOptions: { scale: 2, filename: fileName(figure) },
-      modeBarButtonsToRemove: ["sendChartToCloud", "lasso2d", "select2d"] });
-    // Its links have no names and are for a pointer only; saving has a button of its own.
-    canvas.querySelector(".modebar-container")?.setAttribute("aria-hidden", "true");
-    // What the library measures texts with, far outside the window.
-    document.getElementById("js-plotly-tester")?.setAttribute("aria-hidden", "true");
-  };
-  const redraw = () => {
-    theme = read();
-    figures.filter(isDrawn).forEach(draw);
+    if (isDrawn(figure)) return;
+    plumbPicture(canvasOf(figure), data[figures.indexOf(figure)]);
+    const button = Object.assign(document.createElement("button"), { className: "save", textContent: "Save picture" });
+    button.setAttribute("aria-label", `Save picture: ${figure.querySelector(".title").textContent}`);
+    button.addEventListener("click", () => save(figure));
+    figure.querySelector("figcaption").append(button);
+    figure.dataset.drawn = "";
+    state.drawn += 1;
   };
 
-  // What is not drawn yet keeps its room, so that the page does not jump.
-  const width = header.clientWidth;
-  figures.forEach((figure) => {
-    canvasOf(figure).style.minHeight = `${picture(figure, width).layout.height}px`;
-  });
   // A box that scrolls is reached by keyboard.
   const reach = (box) => {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
@@ -164,7 +121,7 @@
       watch.unobserve(target);
       if (target.matches(".scroll")) reach(target);
       else if (target === finder) summarise();
-      else if (!isDrawn(target)) draw(target);
+      else draw(target);
     }
     state.interactiveMs ??= performance.now();
   }, { rootMargin: AHEAD });
@@ -201,16 +158,14 @@
   scheme.addEventListener("click", () => {
     root.dataset.scheme = isDark() ? "light" : "dark";
     offer();
-    redraw();
   });
-  dark.addEventListener("change", () => { offer(); redraw(); });
+  dark.addEventListener("change", offer);
 
   // On paper everything is drawn, in light colours, and tables and notes lie open; the summary does
   // not, whose figures stand in the tables of their experiments.
   let closed = [];
   let before;
   addEventListener("beforeprint", () => {
-    printing = true;
     before = root.dataset.scheme;
     root.dataset.scheme = "light";
     closed = [...document.querySelectorAll("section:not(#figures) > details.list:not([open])")];
@@ -218,14 +173,11 @@
       details.open = true;
       if (details.dataset.fold) fill(details);
     });
-    theme = read();
     figures.forEach(draw);
   });
   addEventListener("afterprint", () => {
-    printing = false;
     if (before === undefined) delete root.dataset.scheme;
     else root.dataset.scheme = before;
     closed.forEach((details) => { details.open = false; });
-    redraw();
   });
 })();

@@ -218,15 +218,15 @@ fn recorded_machines_are_described_with_what_is_not_readable() {
         &[
             "**memory modules and channels**: 16 channels (by EDAC)",
             "**I/O bus**: PCIe 16 GT/s x16, the fastest of disks and network cards",
-            "| PCIe 16 GT/s x4 |",
-            "| ens1f0np0 | wired | mlx5\\_core | 100 Gbit/s | full | 9000 B |",
+            "|PCIe 16 GT/s x4|",
+            "|ens1f0np0|wired|mlx5\\_core|100 Gbit/s|full|9000 B|",
             "- **cache of the disks**: ",
         ],
     );
     has(
         &machine("alder-lake-hybrid"),
         &[
-            "| wlp5s0 | Wi-Fi | iwlwifi |",
+            "|wlp5s0|Wi-Fi|iwlwifi|",
             "- **Wi-Fi standard of wlp5s0**: only the wireless subsystem",
             "- **memory modules and their rate**: the firmware's table (DMI) is absent, or needs root",
         ],
@@ -234,7 +234,7 @@ fn recorded_machines_are_described_with_what_is_not_readable() {
     has(
         &machine("vm-granite-rapids"),
         &[
-            "| vda | - | 256 GiB | - | stated, no rate | write back | virtio\\_blk |",
+            "|vda|-|256 GiB|-|stated, no rate|write back|virtio\\_blk|",
             "- **speed and duplex of eth0**: the driver does not report it",
             "- **rotation of vda**: ",
         ],

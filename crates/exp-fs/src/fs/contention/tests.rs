@@ -109,8 +109,8 @@ fn figures_of_the_same_run_narrow_what_is_said() {
     let bandwidth = of("bandwidth").expect("known");
     assert!(bandwidth.low < 4.1e8 && 4.1e8 < bandwidth.high, "{bandwidth:?}");
     assert!(of("fairness").is_none());
-    let knee =
-        predict(CaseId(competing.id().0[..3].to_vec().into()), &known, "saturation").expect("known");
+    let knee = predict(CaseId(competing.id().0[..3].to_vec().into()), &known, "saturation")
+        .expect("known");
     assert!(knee.low < 8.0 && 8.0 < knee.high, "{knee:?}");
 }
 

@@ -13,10 +13,6 @@ use record::quantity::render;
 use record::unit::Unit;
 use record::view::{Cases, Placed, View};
 
-/// Lines up to which each has a predicted band of its own; more would hide each other, and have one
-/// around all.
-const BANDS: usize = 2;
-
 /// A picture for each metric and each of the chosen values that has two places on its axis.
 pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
     let View::Line { over, metric, log_x, log_y, beside, marks, at, cases } = view else {
@@ -70,22 +66,17 @@ impl Picture<'_, '_> {
             true => Shape::Line,
             false => Shape::Dots,
         };
-        let is_drawn = |line: &&Line<'_>| line.run_index == 0 && line.spots.len() > 1;
-        let drawn = lines.iter().filter(is_drawn).count();
         let mut series = Vec::new();
         for line in &lines {
             let name = line.name.clone();
             let band: Vec<Point> =
                 line.spots.iter().filter_map(|(x, spot)| predicted(spot.figure, *x)).collect();
             // Of several runs the first one's: that is what the others are held against.
-            if drawn <= BANDS && line.run_index == 0 {
+            if line.run_index == 0 {
                 series.extend(expected(&name, band));
             }
             let points = line.spots.iter().map(|spot| self.point(spot)).collect();
             series.push(Series::new(name, shape, points));
-        }
-        if drawn > BANDS {
-            series.splice(0..0, around_all(&lines));
         }
         let what = format!("{} over {}", metric.name, x.label).replace('_', " ");
         let mut title = title(self.shown, &what, &shared_values(of, cases, &spots));
@@ -275,23 +266,6 @@ fn number(value: &Value) -> Option<f64> {
         Value::Int(number) => Some(*number as f64),
         Value::Text(text) => text.parse().ok().filter(|number: &f64| number.is_finite()),
     }
-}
-
-/// One band around what was predicted of all lines of the first run.
-fn around_all(lines: &[Line<'_>]) -> Option<Series> {
-    let own = lines.iter().filter(|line| line.run_index == 0);
-    let points = own.flat_map(|line| &line.spots);
-    let mut points: Vec<Point> =
-        points.filter_map(|(x, spot)| predicted(spot.figure, *x)).collect();
-    points.order_by(|a, b| a.x.total_cmp(&b.x));
-    points.dedup_by(|next, kept| {
-        let is_same = next.x.total_cmp(&kept.x).is_eq();
-        if let (true, Some(one), Some(other)) = (is_same, next.ends, kept.ends) {
-            kept.ends = Some((one.0.min(other.0), one.1.max(other.1)));
-        }
-        is_same
-    });
-    expected("all lines", points)
 }
 
 /// What was predicted of a line: a band, or a line where each is a single number, as a report

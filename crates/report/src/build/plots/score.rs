@@ -5,6 +5,7 @@ use crate::document::{Plot, Point, Series, Shape};
 use analysis::figure::Figure;
 use analysis::verdict::Verdict;
 use record::event::Ending;
+use record::quantity::digits;
 use record::unit::Unit;
 use std::collections::BTreeMap;
 
@@ -25,7 +26,10 @@ pub fn score(figures: &[Figure]) -> Option<Plot> {
         let ends = Some((range.low / range.likely, range.high / range.likely));
         ranges.push(Point { ends, ..Point::plain(x, 1.0) });
         of_family.push(figure.family());
-        let point = Point { hover: figure.label(), ..Point::plain(x, value / range.likely) };
+        let point = Point {
+            hover: said(figure, value / range.likely),
+            ..Point::plain(x, value / range.likely)
+        };
         families.entry(figure.family()).or_default().push(point);
     }
     if ranges.is_empty() {
@@ -38,6 +42,10 @@ pub fn score(figures: &[Figure]) -> Option<Plot> {
     x.names = amid(&of_family);
     let y = axis("measured / likely", Some(Unit::Ratio), true);
     Some(Plot::new("Measured over predicted", x, y, series))
+}
+
+fn said(figure: &Figure, ratio: f64) -> String {
+    format!("{}: {} × the best guess", figure.label(), digits(ratio))
 }
 
 /// Each family's name in the middle of the places that it has one after another.
