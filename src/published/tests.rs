@@ -427,21 +427,6 @@ fn the_preset_of_the_reports_offers_their_cases() {
     }
 }
 
-/// Of a disk that holds 2.8 times the memory, the file cache gets what the other experiments do not
-/// need, so that its files of the memory's size have room.
-#[test]
-fn the_largest_file_has_the_room_that_others_do_not_need() {
-    for (name, machine) in recorded_sites(Preset::Thorough) {
-        let mut site = equipped(machine);
-        let memory = site.host.memory_ceiling_bytes().expect("it is recorded");
-        let allowance_bytes = (2.8 * memory as f64) as u64;
-        site.dir = site.dir.map(|dir| DirFacts { allowance_bytes, ..dir });
-        let skipped = plan_of(&preset(), &site).skipped.into_iter().map(|(.., skip)| skip.reason);
-        let lacks: Vec<String> = skipped.filter(|why| why.contains("needs to write")).collect();
-        assert!(lacks.is_empty(), "{name}: {lacks:?}");
-    }
-}
-
 /// Left out of the score, because their disks cannot have answered: R0's page fault of 15,228 ns (a
 /// disk of 7200 rpm; one fault or two) and R1's 875,639 ns for a window of 16 MiB (18 GB/s from a
 /// disk of 480 MB/s; touched or stepped over).

@@ -128,7 +128,8 @@ pub fn plan(
     let chosen: Vec<(&'static Family, &'static dyn AnyExperiment)> = experiments(families)
         .filter(|(family, experiment)| selection.wants(family, experiment.card()))
         .collect();
-    let site = &shared(selection, settings, preset, site, &chosen);
+    let ids: Vec<&'static str> = chosen.iter().map(|(_, one)| one.card().id).collect();
+    let site = &room::shared(site, &ids);
     let levels = levels(&chosen);
     let mut planned = Planned::nothing(preset);
     planned.plan.looks = preset.looks().to_vec();
@@ -177,22 +178,6 @@ pub fn plan(
     planned.plan.stages.retain(|stage| !stage.is_empty());
     planned.plan.eta_s = stated_eta(&planned.work, preset.looks(), budget).as_secs_f64();
     Ok(planned)
-}
-
-/// The site where what may be written is divided among the chosen experiments.
-fn shared(
-    selection: &Selection,
-    settings: &Settings,
-    preset: Preset,
-    site: &Site,
-    chosen: &[(&'static Family, &'static dyn AnyExperiment)],
-) -> Site {
-    let ids: Vec<&'static str> = chosen.iter().map(|(_, one)| one.card().id).collect();
-    room::shared(site, preset, &ids, |id, site| {
-        let (family, experiment) = chosen.iter().find(|(_, one)| one.card().id == id)?;
-        let params = settings.params(experiment.card(), preset);
-        offer(family, *experiment, selection, &params, site).ok()?.ok()
-    })
 }
 
 impl Planned {

@@ -34,7 +34,7 @@
 //!
 //! ## Pitfalls
 //!
-//! [R1] and [R2] counted ticks and called them cycles, with boost on. Newer cores execute
+//! R1 and R2 counted ticks and called them cycles, with boost on. Newer cores execute
 //! additions of constants at rename, which would show twice the clock: neither chain uses them. A
 //! hypervisor may scale the counter.
 //!

@@ -1,100 +1,16 @@
 //! What each chosen experiment may write in the directory for files.
 
 use bench::device::share;
-use bench::experiment::{DirFacts, Offer, Preset, Site};
-use record::case::Series;
-use record::key::CaseId;
-use record::order::InOrder;
+use bench::experiment::{DirFacts, Site};
 
-/// The search for a need ends at this part of the whole.
-const STEPS: u64 = 512;
-
-/// The site where what may be written is divided among the chosen experiments: by their shares
-/// where these are enough and in shorter presets, which a longer one must not have less room than,
-/// else by need ([`divided`]). `offered` is what an experiment measures at a site.
-pub(super) fn shared(
-    site: &Site,
-    preset: Preset,
-    ids: &[&'static str],
-    offered: impl Fn(&'static str, &Site) -> Option<Offer>,
-) -> Site {
+/// The site where what may be written is divided among the chosen experiments by their shares. (By
+/// need, what one leaves would go to files of the memory's size; a longer preset then has less room
+/// for some case than a shorter one.)
+pub(super) fn shared(site: &Site, ids: &[&'static str]) -> Site {
     let Some(dir) = &site.dir else { return site.clone() };
-    let with = |portions| Site { dir: Some(DirFacts { portions, ..dir.clone() }), ..site.clone() };
-    let all = dir.allowance_bytes;
-    let writers: Vec<&'static str> = ids.iter().copied().filter(|id| share(id) > 0).collect();
-    let planned = |id: &'static str, bytes: u64| -> Option<(Vec<Series>, Vec<CaseId>)> {
-        let offer = offered(id, &with(vec![(id, bytes)]))?;
-        Some((offer.series, offer.skipped.into_iter().map(|(case, _)| case).collect()))
-    };
-    let by_share = divided(all, &writers.iter().map(|id| (*id, all)).collect::<Vec<_>>());
-    let is_enough = |(id, bytes): &(&'static str, u64)| planned(id, *bytes) == planned(id, all);
-    if preset < Preset::Thorough || by_share.iter().all(is_enough) {
-        return with(by_share);
-    }
-    let needs = writers.iter().map(|id| (*id, need(all, |bytes| planned(id, bytes))));
-    with(divided(all, &needs.collect::<Vec<_>>()))
-}
-
-/// The least of `all` bytes with which as much is planned as with all of them.
-fn need<P: PartialEq>(all: u64, planned: impl Fn(u64) -> P) -> u64 {
-    let whole = planned(all);
-    let (mut low, mut high) = (0, all);
-    while high - low > all / STEPS + 1 {
-        let middle = low.midpoint(high);
-        match planned(middle) == whole {
-            true => high = middle,
-            false => low = middle,
-        }
-    }
-    high
-}
-
-/// Each gets what it needs, up to its share; what is left goes to those that lack room, the least
-/// lack first, so that as many as can plan all that they would.
-fn divided(all: u64, needs: &[(&'static str, u64)]) -> Vec<(&'static str, u64)> {
-    let shares: u64 = needs.iter().map(|(id, _)| share(id)).sum();
-    let by_share = |id| all / shares.max(1) * share(id);
-    let mut given: Vec<_> = needs.iter().map(|(id, need)| (*id, by_share(id).min(*need))).collect();
-    let mut left = all - given.iter().map(|(_, bytes)| bytes).sum::<u64>();
-    let mut lacks: Vec<(u64, usize)> =
-        needs.iter().zip(&given).map(|(need, has)| need.1 - has.1).zip(0..).collect();
-    lacks.order();
-    for (lack, at) in lacks {
-        let more = lack.min(left);
-        given[at].1 += more;
-        left -= more;
-    }
-    given
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{divided, need};
-
-    #[test]
-    fn what_small_needs_leave_goes_to_the_least_lack_first() {
-        let needs =
-            |sync, cache, read| [("fs.sync", sync), ("fs.cache_size", cache), ("fs.read", read)];
-        // Shares of 1, 6 and 6 in 13.
-        for (asked, expected) in [
-            ((130, 130, 130), (10, 60, 60)),
-            ((0, 20, 30), (0, 20, 30)),
-            ((1, 130, 30), (1, 99, 30)),
-            ((1, 90, 80), (1, 60, 69)),
-            ((0, 70, 130), (0, 70, 60)),
-            ((50, 20, 40), (50, 20, 40)),
-        ] {
-            let given = divided(130, &needs(asked.0, asked.1, asked.2));
-            assert_eq!(given, needs(expected.0, expected.1, expected.2), "{asked:?}");
-        }
-    }
-
-    #[test]
-    fn a_need_is_the_least_with_which_all_is_planned() {
-        const GIB: u64 = 1 << 30;
-        for wanted in [0, GIB, 32 * GIB, 64 * GIB] {
-            let found = need(64 * GIB, |bytes| bytes.min(wanted));
-            assert!(found >= wanted && found - wanted <= 64 * GIB / 512 + 1, "{wanted}: {found}");
-        }
-    }
+    let writers = || ids.iter().copied().filter(|id| share(id) > 0);
+    let shares: u64 = writers().map(share).sum();
+    let portion = |id| (id, dir.allowance_bytes / shares.max(1) * share(id));
+    let portions = writers().map(portion).collect();
+    Site { dir: Some(DirFacts { portions, ..dir.clone() }), ..site.clone() }
 }

@@ -134,10 +134,12 @@ fn laws(listing: &mut Listing, run: &Run) {
     for event in &run.predictions {
         let experiment = find(&event.experiment).unwrap();
         let metric = experiment.card().metrics.iter().find(|metric| metric.name == event.metric);
+        // A metric that went is shown as it was recorded, and predicted no more.
+        let Some(metric) = metric else { continue };
         let case = Case { id: event.case.clone(), at: event.at.clone() };
         let about = format!("{}\t{}\t{}", event.experiment, event.case, event.metric);
         for (kind, views) in [("prior", &mut before), ("from figures", &mut after)] {
-            let prediction = views.predict(experiment, &case, metric.unwrap());
+            let prediction = views.predict(experiment, &case, metric);
             listing.prediction(kind, &about, prediction.as_ref());
         }
     }
