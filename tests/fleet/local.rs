@@ -155,7 +155,7 @@ fn silent_connections_keep_no_node_out() {
     wait_for("the first lines", || (0..2).all(|rank| !sweep.lines(rank).is_empty()).then_some(()));
     let hosts = fs::read_to_string(sweep.here.path("hosts")).unwrap();
     let silent: Vec<TcpStream> = (0..1200)
-        .flat_map(|_| hosts.lines().map(|host| TcpStream::connect(host)).collect::<Vec<_>>())
+        .flat_map(|_| hosts.lines().map(TcpStream::connect).collect::<Vec<_>>())
         .flatten()
         .collect();
     for node in nodes {

@@ -5,6 +5,7 @@
 mod cluster;
 mod kubernetes;
 mod local;
+#[expect(dead_code, reason = "the other labs use the rest")]
 #[path = "../harness/namespace.rs"]
 mod namespace;
 mod network;

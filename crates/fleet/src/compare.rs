@@ -129,12 +129,21 @@ impl Comparison {
     }
 }
 
-/// A node's value: the logarithm, and its variance.
-type Valued = BTreeMap<String, (f64, f64)>;
+/// The logarithm of a value, and its variance.
+type Log = (f64, f64);
+
+/// The value of each node.
+type Valued = BTreeMap<String, Log>;
+
+/// A node with its values before and after.
+type Both<'fleet> = (&'fleet String, Log, Log);
+
+/// The values of each node over its partners.
+type Partners<'fleet> = BTreeMap<&'fleet str, Vec<Log>>;
 
 /// All values by figure and side: of pairs the median over a node's partners.
 fn values(fleet: &Fleet) -> BTreeMap<(Key, Side), (usize, Valued)> {
-    let mut all: BTreeMap<(usize, Side), BTreeMap<&str, Vec<(f64, f64)>>> = BTreeMap::new();
+    let mut all: BTreeMap<(usize, Side), Partners<'_>> = BTreeMap::new();
     let places = node_places(fleet);
     let mut add = |figure: usize, side: Side, host: &str, value: f64, own: f64| {
         let name = places.get_key_value(host).map(|(name, _)| *name);
@@ -192,7 +201,7 @@ pub fn compare(base: &Fleet, new: &Fleet) -> Comparison {
         };
         for stratum in &strata {
             let members = stratum.nodes.iter().map(|node| &base.nodes[*node].header.host);
-            let pairs: Vec<(&String, (f64, f64), (f64, f64))> = members
+            let pairs: Vec<Both<'_>> = members
                 .filter_map(|name| Some((name, *nodes.get(name)?, *new_nodes.get(name)?)))
                 .collect();
             if !pairs.is_empty() {
@@ -211,7 +220,7 @@ fn in_one(
     side: Side,
     about: &crate::read::About,
     stratum: &str,
-    both: &[(&String, (f64, f64), (f64, f64))],
+    both: &[Both<'_>],
 ) -> Compared {
     let own: Vec<f64> = both.iter().map(|(_, base, new)| base.1 + new.1).collect();
     let changes: Vec<f64> = both.iter().map(|(_, base, new)| new.0 - base.0).collect();

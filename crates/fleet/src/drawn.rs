@@ -210,9 +210,9 @@ impl Drawn {
         for (rank, node) in places.iter().enumerate() {
             let header = Box::new(self.header(list, rank, again));
             let mut lines = vec![Line { node: Some(header), ..Line::default() }];
-            for at in 0..self.noise.len() {
+            for (at, drift) in drifts.iter().enumerate() {
                 if self.noise[at].kind.is_some() {
-                    let figure = self.figure(*node, at, drifts[at]);
+                    let figure = self.figure(*node, at, *drift);
                     lines.push(Line { figure: Some(figure), ..Line::default() });
                 }
             }

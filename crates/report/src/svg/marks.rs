@@ -228,7 +228,7 @@ impl Area<'_> {
 
 /// Points in the form that tells a line from others.
 pub fn symbol(look: Look, points: &str) -> Markup {
-    let class = if look.symbol % 2 == 0 { "dot" } else { "square" };
+    let class = if look.symbol.is_multiple_of(2) { "dot" } else { "square" };
     html! {
         path class=(class) d=(points) {}
         @if look.symbol > 1 { path class={ (class) " hole" } d=(points) {} }
