@@ -48,7 +48,7 @@ fn with_one_port_nothing_is_planned_and_the_range_is_named() {
     let Some(answer) = within(&here, "40000 40000") else {
         return skips::test("network-namespace");
     };
-    assert_eq!(answer.code, Some(2), "{answer:?}");
+    assert_eq!(answer.code, Some(3), "{answer:?}");
     assert!(answer.err.contains("ip_local_port_range (40000 to 40000, 0 reserved"), "{answer:?}");
     assert!(here.entries("store").iter().all(|name| !name.ends_with(".jsonl")), "{answer:?}");
 }

@@ -59,7 +59,7 @@ fn every_kind_of_experiment_is_recorded() {
         outcomes.iter().filter(|outcome| outcome["outcome"] == "skipped").collect();
     assert_eq!(skipped.len(), 1);
     assert!(skipped[0]["reason"].is_string());
-    assert_eq!(outcomes.len(), 1 + 1 + 5 + 1 + 1 + 1, "every case has an outcome");
+    assert_eq!(outcomes.len(), 1 + 1 + 1 + 5 + 1 + 1 + 1, "every case has an outcome");
 
     // Files.
     assert_eq!(samples(&events, "selftest.file", "read").len(), 1);
@@ -81,7 +81,7 @@ fn predictions_come_first(events: &[Value]) {
         assert!(events[..at].iter().any(|event| prior(&event)), "{samples}");
         measured += 1;
     }
-    assert_eq!(measured, 10, "samples of all cases and metrics");
+    assert_eq!(measured, 11, "samples of all cases and metrics");
     // A derived prediction uses an earlier stage, and stands before its own samples too.
     let derived = events.iter().position(|event| event["of"] == "derived").unwrap();
     let of_series =
