@@ -41,7 +41,8 @@ fn an_agent_that_is_killed_in_the_middle_of_a_round() {
     let args = ["agent", "--listen", &listen, "--key-file", &key];
     let _again = lab.start(lab.other(PLUMB).args(args));
     wait_for("the agent", || std::net::TcpStream::connect(address).ok());
-    assert_eq!(lab.resume(address).code, Some(0));
+    let resumed = lab.resume(address);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
     let events = lab.events();
     assert_ne!(end(&events), "interrupted");
     assert!(rounds(&events).0 > ok);

@@ -77,10 +77,10 @@ impl Lab {
         self.start_echo(address, "rehearsal").wait()
     }
 
-    /// Continues the last run against an agent.
+    /// Continues the last run against an agent; the record names the key.
     pub fn resume(&self, address: SocketAddr) -> Ended {
-        let args = self.against(address, &["run", "--resume", "last"]);
-        self.start(self.other(PLUMB).args(args)).wait()
+        let peer = format!("tcp://{address}");
+        self.start(self.other(PLUMB).args(["run", "--resume", "last", "--peer", &peer])).wait()
     }
 
     /// Rehearses a whole family against an agent.

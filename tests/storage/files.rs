@@ -133,7 +133,7 @@ fn direct_reads_are_refused_where_they_are_not_direct() {
     // Files in memory are no device's.
     for kind in ["tmpfs", "ramfs"] {
         let Some(memory) = Disk::in_memory(kind) else { return };
-        let answer = here.ends(2, &run(&["fs.read"], "rehearsal", &memory.text()));
+        let answer = here.ends(3, &run(&["fs.read"], "rehearsal", &memory.text()));
         assert!(answer.err.contains("--dir DIR"), "{kind}: {answer:?}");
         assert_eq!(memory.left(), NOTHING);
     }

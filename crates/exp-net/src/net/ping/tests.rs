@@ -127,7 +127,7 @@ fn a_peers_echo_comes_from_its_own_figures_never_from_loopbacks() {
     known.insert(key, ns);
     let derived = of(&known).expect("its own round trip is known");
     let range = derived.range.expect("a range");
-    assert!(range.low > 9_000.0 && range.high < 95_000.0, "{range:?}");
+    assert!(range.low > 9_000.0 && range.high < 110_000.0, "{range:?}");
 }
 
 #[test]
