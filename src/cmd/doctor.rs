@@ -31,7 +31,6 @@ pub struct Args {
 enum Said {
     /// It does not disturb.
     Fine(String),
-    /// It disturbs.
     Disturbs(String),
     /// It belongs to the machine: it disturbs, and nothing can be done from here.
     Inherent(String),

@@ -8,7 +8,6 @@ use catalogue::FAMILIES;
 use record::key::CaseId;
 use session::select::{Selection, nearest, parted};
 
-/// A rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     text: String,
@@ -22,7 +21,6 @@ pub(crate) struct Rule {
 pub(crate) enum Word {
     /// Worse, in any metric.
     Slower,
-    /// Better.
     Faster,
     /// Either, and changes of metrics without a better side.
     Changed,
@@ -30,7 +28,6 @@ pub(crate) enum Word {
     Apart,
     /// Figures that the base has and the new run lacks, for any reason.
     Missing,
-    /// Nothing.
     Never,
 }
 
@@ -99,7 +96,6 @@ impl Rule {
 /// What came of a rule in one comparison or several, in figures of its scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Met {
-    /// What meets it.
     pub(crate) met: usize,
     /// Figures that were tested.
     pub(crate) tested: usize,

@@ -27,7 +27,6 @@ enum Action {
     Compare(compare::Args),
 }
 
-/// Runs the action.
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.action {
         Action::Plan(args) => plan::run(args),

@@ -102,7 +102,6 @@ fn plots(sheet: &Sheet) -> impl Iterator<Item = &Plot> {
 
 /// A machine, with all its figures or those of a table.
 struct Found {
-    /// The machine's name.
     machine: String,
     /// The run's name: with the table, where one is meant.
     name: String,

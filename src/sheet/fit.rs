@@ -261,7 +261,6 @@ struct Seen {
 }
 
 impl Seen {
-    /// Near some coefficients.
     fn near(fitted: &Fitted) -> Seen {
         let point = TERMS.map(|(term, _)| fitted.coefficient(term).ln());
         Seen { point, observed: observe(&point) }

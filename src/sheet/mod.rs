@@ -53,7 +53,7 @@ pub struct Sheet {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// `R0` to `R4`.
+    /// Written like this: `R0` to `R4`.
     pub name: String,
     /// When it was written, in words.
     pub dated: String,
@@ -133,7 +133,6 @@ pub struct Figure {
     pub case: CaseId,
     pub metric: String,
     unit: Unit,
-    /// From all samples.
     pub value: f64,
     /// Its interval, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -268,7 +267,6 @@ impl Sheet {
 }
 
 impl Figure {
-    /// Its key.
     pub fn key(&self) -> Key {
         Key::new(&self.experiment, &self.case, &self.metric)
     }

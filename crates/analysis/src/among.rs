@@ -9,10 +9,8 @@ use record::unit::Unit;
 use stats::quantile::median;
 use std::collections::BTreeMap;
 
-/// Another machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Its name.
     pub name: String,
     /// Where its figures come from: a publication, or a run of plumb.
     pub source: String,
@@ -23,7 +21,6 @@ pub struct Machine {
 /// How an experiment's figures stand against those of the other machines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
-    /// Experiment id.
     pub experiment: String,
     /// Figures that another machine has too.
     pub figures: usize,
@@ -43,7 +40,6 @@ pub struct Example {
     pub label: String,
     /// Unit of the values.
     pub unit: Unit,
-    /// This machine's value.
     pub value: f64,
     /// The others' by their names.
     pub others: Vec<(String, f64)>,

@@ -10,7 +10,6 @@ pub const ROUNDS_BEYOND: usize = 2;
 /// A bound's rule with what it came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundCheck {
-    /// The rule.
     pub rule: Bound,
     /// Median of the bound over the rounds in which its inputs were measured.
     pub value: Option<f64>,

@@ -14,7 +14,6 @@ struct Ladder {
     only: &'static [(&'static str, &'static str)],
     /// The integer parameter along which it must not fall.
     along: &'static str,
-    /// Why.
     why: &'static str,
 }
 

@@ -27,7 +27,6 @@ const STOLEN: f64 = 0.01;
 const OTHERS: f64 = 0.05;
 /// How far the median of a ratio may lie beyond its limit.
 const NEARLY: f64 = 0.02;
-/// What "agree" means.
 pub const AGREE: RangeInclusive<f64> = 0.95..=1.05;
 /// How far beyond its limit an interval may reach whose goal is met: twice what "agree" means.
 const SCATTER: f64 = 0.10;
@@ -39,7 +38,6 @@ pub const NEARLY_EQUAL: f64 = 0.95;
 pub struct Compared<'run> {
     /// The pairing it belongs to.
     pub pairing: &'run Pairing,
-    /// What was compared.
     pub row: &'run Row,
     /// How the pairing ended; `None` where it was cut off.
     pub end: Option<&'run PairingEnd>,
@@ -49,7 +47,6 @@ pub struct Compared<'run> {
     pub theirs: Option<f64>,
     /// Ratios of the pairs, plumb's over the rival's.
     pub ratios: Vec<f64>,
-    /// Their median.
     pub ratio: Option<f64>,
     /// Its interval of at least 95 %; `None` below six pairs.
     pub interval: Option<(f64, f64)>,
@@ -84,9 +81,7 @@ impl Compared<'_> {
 /// Whether a goal is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is.
     Met,
-    /// It is not.
     Missed,
     /// The median meets it, and the turns scatter so much that it may be chance.
     Undecided,
@@ -115,7 +110,6 @@ impl Verdict {
 /// A pairing with what became of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bout<'run> {
-    /// The pairing.
     pub pairing: &'run Pairing,
     /// How it ended; `None` where it was cut off.
     pub end: Option<&'run PairingEnd>,
@@ -123,7 +117,6 @@ pub struct Bout<'run> {
     pub turns: usize,
     /// What else had plumb's CPUs and the rival's, in all turns together.
     pub loads: [Load; 2],
-    /// Its rows.
     pub rows: Vec<Compared<'run>>,
 }
 
@@ -180,7 +173,6 @@ impl Bout<'_> {
 /// A rival with what was compared with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside<'run> {
-    /// Its name.
     pub name: &'run str,
     /// The rival; `None` if the record lacks it.
     pub rival: Option<&'run Rival>,

@@ -28,9 +28,7 @@ pub struct Distribution {
 /// How samples lie between the least and the greatest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Density {
-    /// The least sample.
     pub low: f64,
-    /// The greatest sample.
     pub high: f64,
     /// Whether the steps are equal factors; equal differences otherwise.
     pub is_log: bool,
@@ -48,13 +46,10 @@ const LONG_TAIL: f64 = 8.0;
 /// Mean, deviation and extremes of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Arithmetic mean.
     pub mean: f64,
     /// Sample standard deviation; `None` for one sample.
     pub stddev: Option<f64>,
-    /// Least.
     pub min: f64,
-    /// Greatest.
     pub max: f64,
 }
 

@@ -153,10 +153,8 @@ impl Judged {
     }
 }
 
-/// One round's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundPoint {
-    /// Round number.
     pub n: u32,
     /// Segment of the run.
     pub segment: u32,

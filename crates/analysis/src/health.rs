@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A summary over all rounds of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
-    /// Rounds that count.
     pub rounds: usize,
     /// Rounds that do not.
     pub void: usize,
@@ -40,7 +39,6 @@ impl Health {
     }
 }
 
-/// Summarises the rounds.
 pub fn health(run: &Run) -> Health {
     let counting: Vec<&Round> =
         run.rounds.iter().filter(|round| round.status == RoundStatus::Ok).collect();

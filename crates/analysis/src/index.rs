@@ -33,11 +33,9 @@ pub struct Index<'run> {
 /// What one round recorded of one figure.
 #[derive(Clone)]
 pub struct RoundSamples<'run> {
-    /// The round.
     pub round: &'run Round,
     /// Its samples, in the order taken.
     pub samples: Vec<&'run Samples>,
-    /// Its distributions.
     pub histograms: Vec<&'run Histogram>,
     /// Which of them count.
     pub condition: Condition,

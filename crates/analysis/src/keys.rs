@@ -59,7 +59,6 @@ pub(super) fn name(run: &Run, figures: &mut [Figure]) {
 /// A key figure that a plan has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// Its experiment.
     pub experiment: String,
     /// Its title in the summary: `load latency, L1`.
     pub title: String,

@@ -9,15 +9,12 @@ use record::order::InOrder;
 /// A figure outside of what was predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Miss<'run> {
-    /// The figure.
     pub figure: &'run Figure,
     /// Which of its predictions was missed.
     pub kind: PredictionKind,
     /// On which side; never [`Verdict::Within`] or [`Verdict::Unpredicted`].
     pub verdict: Verdict,
-    /// What was predicted.
     pub range: Range,
-    /// What was found.
     pub value: f64,
     /// The value over the nearer end, or the end over the value, whichever is above one; `None`
     /// where one of them is not positive and no factor parts them.

@@ -23,7 +23,6 @@ pub const JUDGED_FROM: usize = 9;
 /// A figure in two states.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paired {
-    /// Which figure.
     pub key: Key,
     /// The unit of both values.
     pub unit: Unit,

@@ -4,14 +4,11 @@ use super::health::{Health, health};
 use record::event::End;
 use record::run::Run;
 
-/// A judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// Nothing to mind.
     Good,
     /// Look at intervals and findings before relying on small differences.
     Fair,
-    /// Measure again.
     Poor,
 }
 

@@ -37,13 +37,10 @@ static NAIVE: LazyLock<BTreeMap<(&str, &str), f64>> = LazyLock::new(|| {
 /// A figure with what was predicted of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored<'a> {
-    /// Family.
     pub family: &'a str,
     /// Unit of value and range.
     pub unit: Unit,
-    /// The printed value.
     pub value: f64,
-    /// What was predicted.
     pub range: Option<Range>,
     /// What was to be expected beside the neighbour that used the core meanwhile.
     pub beside: Option<Range>,
@@ -85,9 +82,7 @@ impl Scored<'_> {
 /// The score of one kind of prediction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Score {
-    /// Over all figures.
     pub all: Tally,
-    /// By family.
     pub by_family: BTreeMap<String, Tally>,
 }
 

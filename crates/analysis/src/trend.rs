@@ -28,13 +28,10 @@ pub struct TrendRun {
 /// A figure over runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Over {
-    /// Key.
     pub key: Key,
     /// Unit of the values.
     pub unit: Unit,
-    /// Direction of improvement.
     pub better: Better,
-    /// Class.
     pub kind: Kind,
     /// Its values, in the order of the runs; runs that lack it are left out.
     pub points: Vec<RunPoint>,
@@ -63,7 +60,6 @@ impl Over {
 pub struct RunPoint {
     /// Index of the run.
     pub run: usize,
-    /// The estimate.
     pub value: f64,
     /// Its interval within the run.
     pub ci: Option<(f64, f64)>,
@@ -74,14 +70,12 @@ pub struct RunPoint {
 pub struct Trends {
     /// The runs, oldest first.
     pub runs: Vec<TrendRun>,
-    /// The figures.
     pub trends: Vec<Trend>,
 }
 
 /// A figure over runs, with the shifts of its level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trend {
-    /// The figure.
     pub over: Over,
     /// Probability that chance alone divides its runs as well; `None` where there are too few runs,
     /// or all are equal.
@@ -93,7 +87,6 @@ pub struct Trend {
 /// A shift, and what else changed at that run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
-    /// The shift.
     pub shift: Shift,
     /// Entries of the environment that changed at that run, and at no other from the shift before
     /// to the next: name, before, after. Candidates, not causes.

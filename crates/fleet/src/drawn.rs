@@ -286,7 +286,6 @@ impl Drawn {
     }
 }
 
-/// A file's text.
 pub fn text(lines: &[Line]) -> Vec<u8> {
     lines.iter().flat_map(|line| line.sealed().unwrap_or_default()).collect()
 }

@@ -207,7 +207,6 @@ pub struct Absent {
     pub why: String,
 }
 
-/// The last line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct End {

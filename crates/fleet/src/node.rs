@@ -79,7 +79,6 @@ struct Node<'a> {
     writer: Writer,
     key_file: PathBuf,
     work: WorkDir,
-    /// When measuring starts.
     zero: Instant,
     stop: &'a AtomicBool,
 }

@@ -20,9 +20,7 @@ pub const CONFIDENCE: f64 = 0.95;
 /// A change in logarithms: of all nodes, or of one node beside the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The change.
     pub log: f64,
-    /// Its standard error.
     pub error: f64,
     /// Degrees of freedom of the error.
     pub freedom: f64,

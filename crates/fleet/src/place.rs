@@ -25,7 +25,6 @@ pub struct Given {
     pub name: Option<String>,
 }
 
-/// A node's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub rank: u32,
@@ -40,7 +39,6 @@ impl Place {
         &self.list.hosts[self.rank as usize]
     }
 
-    /// Number of nodes.
     pub fn size(&self) -> u32 {
         u32::try_from(self.list.hosts.len()).unwrap_or(u32::MAX)
     }

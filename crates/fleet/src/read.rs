@@ -49,7 +49,6 @@ pub struct PairValues {
     pub values: Vec<Value>,
 }
 
-/// A node's file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeFile {
     pub header: Header,
@@ -88,7 +87,6 @@ impl Fleet {
     }
 }
 
-/// Interns figures.
 #[derive(Default)]
 struct Figures {
     all: Vec<About>,

@@ -11,7 +11,6 @@ const TRIMMED: f64 = 0.2;
 /// What the repetitions of one node say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Repeats {
-    /// Their trimmed mean.
     pub mean: f64,
     /// The squared error of that by these repetitions alone, and its degrees of freedom; none of one
     /// repetition.
@@ -19,7 +18,7 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// `None` of nothing.
+    /// `None` without any values.
     pub fn from_values(values: &[f64]) -> Option<Repeats> {
         let count = values.len();
         let cut = (TRIMMED * count as f64) as usize;

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::Root;
 use super::mountinfo::{Mounted, mounts};
 
-/// Storage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Block {
     /// Disks that have a size, by name. Partitions are not disks; loop and zram devices are.
@@ -18,10 +17,9 @@ pub struct Block {
     pub mounts: Vec<Mount>,
 }
 
-/// One block device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Disk {
-    /// `nvme0n1`.
+    /// Written like this: `nvme0n1`.
     pub name: String,
     /// Model, as the device names itself.
     pub model: Option<String>,
@@ -31,15 +29,12 @@ pub struct Disk {
     /// characteristics).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation_rpm: Option<u32>,
-    /// Capacity.
     pub size_bytes: u64,
-    /// Selected queue scheduler.
     pub scheduler: Option<String>,
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
     /// Forced unit access works.
     pub fua: Option<bool>,
-    /// Readahead window.
     pub read_ahead_bytes: Option<u64>,
     /// Smallest unit the device addresses.
     pub logical_block_bytes: Option<u64>,
@@ -47,7 +42,7 @@ pub struct Disk {
     pub driver: Option<String>,
     /// No device behind it (loop, zram, device mapper).
     pub is_virtual: bool,
-    /// `major:minor`.
+    /// Written like this: `major:minor`.
     pub number: Option<String>,
     /// `major:minor` of its partitions.
     pub partitions: Vec<String>,
@@ -73,9 +68,8 @@ pub struct Counted {
     pub read_ms: u64,
     /// The same of writes.
     pub writes: u64,
-    /// In bytes.
+    /// The unit is bytes.
     pub written_bytes: u64,
-    /// In ms.
     pub write_ms: u64,
     /// Time in which something was under way, in ms.
     pub busy_ms: u64,
@@ -88,11 +82,9 @@ pub struct Counted {
 pub struct PcieLink {
     /// Transfers per second per lane, in billions, now.
     pub gts: f64,
-    /// Lanes, now.
     pub width: u32,
     /// Transfers per second per lane, in billions, at best.
     pub max_gts: Option<f64>,
-    /// Lanes, at best.
     pub max_width: Option<u32>,
 }
 
@@ -103,13 +95,12 @@ pub struct Mount {
     pub source: String,
     /// Where it is mounted.
     pub target: String,
-    /// `ext4`, `nfs4`, …
+    /// Written like this: `ext4`, `nfs4`, …
     pub fs: String,
     /// Options of mount and super block, comma separated.
     pub options: String,
-    /// `major:minor`.
+    /// Written like this: `major:minor`.
     pub number: String,
-    /// What carries it.
     #[serde(default)]
     pub below: Below,
 }

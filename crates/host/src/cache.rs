@@ -32,7 +32,6 @@ pub struct Cache {
     pub size_bytes: u64,
     /// Associativity; `None` when unknown; equal to the line count when fully associative.
     pub ways: Option<u32>,
-    /// Line.
     pub line_bytes: Option<u32>,
     /// Sets of one instance.
     pub sets: Option<u32>,
@@ -50,11 +49,8 @@ pub struct Cache {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
-    /// Data only.
     Data,
-    /// Instructions only.
     Instruction,
-    /// Both.
     Unified,
 }
 
@@ -62,9 +58,7 @@ pub enum CacheKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WritePolicy {
-    /// On eviction.
     WriteBack,
-    /// At once.
     WriteThrough,
 }
 

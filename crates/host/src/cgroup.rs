@@ -11,7 +11,7 @@ use super::{Root, text};
 /// Where a group with a memory limit of its own can be made for a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupPlace {
-    /// 1 or 2.
+    /// It is 1 or 2.
     pub version: u32,
     /// Directory in which the group is made, under the root, without a leading slash.
     pub parent: String,
@@ -88,7 +88,7 @@ pub(super) fn memory_place(root: &Root) -> Result<GroupPlace, NoPlace> {
 /// One group of this process, innermost first within its hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
-    /// 1 or 2.
+    /// It is 1 or 2.
     pub(super) version: u32,
     /// Controllers of the hierarchy (version 1); empty for version 2.
     pub(super) controllers: Vec<String>,
@@ -126,7 +126,7 @@ struct Member {
     path: String,
 }
 
-/// `4:memory:/user.slice`, `1:name=systemd:/`, `0::/user.slice`.
+/// Written like this: `4:memory:/user.slice`, `1:name=systemd:/`, `0::/user.slice`.
 fn parse_member(line: &str) -> Option<Member> {
     let mut fields = line.splitn(3, ':');
     let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);

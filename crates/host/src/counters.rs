@@ -44,7 +44,6 @@ pub struct CpuCounters {
     pub counted_ns: Option<u64>,
     /// Device interrupts (numbered lines of `/proc/interrupts`).
     pub device_interrupts: Option<u64>,
-    /// Local timer interrupts.
     pub timer_interrupts: Option<u64>,
     /// All other interrupts (rescheduling, function calls, TLB shootdowns, …).
     pub other_interrupts: Option<u64>,
@@ -246,7 +245,7 @@ fn throttling(root: &Root) -> (Option<u64>, Option<u64>) {
     (time_ns, periods)
 }
 
-/// `se.nr_migrations                             :                    3`
+/// Written like this: `se.nr_migrations : 3`
 fn migrations(root: &Root) -> Option<u64> {
     text::beside(&root.read("proc/thread-self/sched")?, "se.nr_migrations")?.parse().ok()
 }

@@ -8,21 +8,19 @@ use super::plausible::is_plausible;
 /// One memory slot, filled or empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dimm {
-    /// Slot name (`DIMM_A1`).
+    /// The slot's name (`DIMM_A1`).
     pub locator: Option<String>,
     /// Bank name (`P0 CHANNEL A`).
     pub bank: Option<String>,
     /// Capacity; 0 for an empty slot.
     pub size_bytes: u64,
-    /// `DDR4`, `DDR5`, …
+    /// Written like this: `DDR4`, `DDR5`, …
     pub kind: Option<String>,
     /// Rated transfers per second, in millions.
     pub rated_mts: Option<u32>,
     /// Configured transfers per second, in millions.
     pub configured_mts: Option<u32>,
-    /// Data width.
     pub data_bits: Option<u32>,
-    /// Ranks.
     pub ranks: Option<u32>,
 }
 

@@ -12,7 +12,6 @@ pub struct Given {
     facts: BTreeMap<String, GivenFact>,
 }
 
-/// One given fact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GivenFact {
     /// As the user wrote it.
@@ -39,16 +38,13 @@ impl TryFrom<BTreeMap<String, GivenFact>> for Given {
     }
 }
 
-/// An accepted name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fact {
     /// Name after `host.`, as `disk.read`.
     pub name: &'static str,
-    /// Base unit.
     pub unit: Unit,
     /// Least and greatest value that any machine has, in the base unit.
     pub range: (f64, f64),
-    /// What it is.
     pub doc: &'static str,
 }
 
@@ -129,7 +125,6 @@ pub const FACTS: &[Fact] = facts! {
 /// Why a fact was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GivenError {
-    /// No such name.
     #[error("unknown fact host.{name}; similar: {}", near.join(", "))]
     UnknownName {
         /// What the user wrote after `host.`.
@@ -140,7 +135,6 @@ pub enum GivenError {
     /// The value does not fit the unit.
     #[error("host.{name}={text} has the wrong kind of value; write it like {example}")]
     BadValue {
-        /// The fact's name.
         name: String,
         /// What the user wrote.
         text: String,
@@ -150,11 +144,9 @@ pub enum GivenError {
     /// No machine has that value.
     #[error("host.{name}={text} is {text} {}; did you mean {meant}?", unit.name())]
     OutOfRange {
-        /// The fact's name.
         name: String,
         /// What the user wrote, without a unit.
         text: String,
-        /// The fact's unit.
         unit: Unit,
         /// A value that would be accepted: the same number with a prefix, else an example.
         meant: String,

@@ -5,7 +5,6 @@
 pub enum Source {
     /// A numbered line: a device's interrupt.
     Device,
-    /// The local timer.
     Timer,
     /// Rescheduling, function calls, TLB shootdowns and other lines that the kernel names itself.
     Other,
@@ -21,7 +20,6 @@ pub struct Row {
     pub what: String,
     /// Which kind of interrupt.
     pub source: Source,
-    /// CPU and count.
     pub counts: Vec<(usize, u64)>,
 }
 

@@ -8,16 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::scheduler::{self, Scheduler};
 use super::{Outside, Root, around, parse_cpus, text, tracepoints};
 
-/// The system's software.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// `6.1.0-18-amd64`.
+    /// Written like this: `6.1.0-18-amd64`.
     pub release: Option<String>,
-    /// Build string.
     pub version: Option<String>,
-    /// Boot command line.
     pub command_line: Option<String>,
-    /// `PRETTY_NAME` of os-release.
+    /// The `PRETTY_NAME` of os-release.
     pub distribution: Option<String>,
     /// Timer interrupts per second, from the coarse clock's resolution.
     pub hz: Option<u32>,
@@ -26,9 +23,7 @@ pub struct Kernel {
     pub preemption: Option<String>,
     /// Vulnerability -> what the kernel does about it.
     pub mitigations: BTreeMap<String, String>,
-    /// Clock sources.
     pub clock_source: ClockSource,
-    /// Hypervisor.
     pub virtualisation: Virtualisation,
     /// Container around this process.
     pub container: Container,
@@ -38,7 +33,7 @@ pub struct Kernel {
     pub nohz_full: Vec<usize>,
     /// NMI watchdog is on.
     pub nmi_watchdog: Option<bool>,
-    /// `kernel.perf_event_paranoid`.
+    /// The setting of `kernel.perf_event_paranoid`.
     pub perf_event_paranoid: Option<i32>,
     /// perf_event_open can open a hardware counter here (from [`Outside`], not from a file).
     pub has_perf: Option<bool>,
@@ -48,7 +43,6 @@ pub struct Kernel {
     pub seccomp: Option<u32>,
     /// Speculative store bypass state of this process (`vulnerable`, `thread force mitigated`, …).
     pub store_bypass: Option<String>,
-    /// Active security modules.
     pub security_modules: Vec<String>,
     /// Timer slack of this process.
     pub timer_slack_ns: Option<u64>,
@@ -60,27 +54,21 @@ pub struct Kernel {
     pub scheduler: Scheduler,
     /// Effective user id of this process.
     pub euid: Option<u32>,
-    /// Time since boot.
     pub uptime_s: Option<f64>,
     /// 1, 5 and 15 minute load.
     pub load: Option<[f64; 3]>,
-    /// Pressure stall information.
     pub pressure: Pressure,
     /// Tracers that it has; `None` where no tracefs can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracers: Option<Vec<String>>,
 }
 
-/// Clock sources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockSource {
-    /// In use.
     pub current: Option<String>,
-    /// Usable.
     pub available: Vec<String>,
 }
 
-/// Hypervisor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Virtualisation {
     /// `Some(true)` in a virtual machine.
@@ -114,7 +102,7 @@ pub struct Pressure {
 pub struct PressureLine {
     /// Percent of the last 10 s.
     pub avg10_percent: f64,
-    /// Microseconds since boot.
+    /// In microseconds since boot.
     pub total_us: u64,
 }
 

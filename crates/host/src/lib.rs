@@ -69,7 +69,6 @@ pub use root::Root;
 pub struct Host {
     /// Processor: model, features, topology, clock.
     pub cpu: Cpu,
-    /// Caches and TLBs.
     pub cache: Caches,
     /// Memory nodes and their distances.
     pub numa: Numa,

@@ -48,12 +48,10 @@ pub struct Limits {
     pub effective_cpus: Option<f64>,
 }
 
-/// A CPU quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuQuota {
     /// CPU time per period.
     pub quota_us: u64,
-    /// Period.
     pub period_us: u64,
 }
 
@@ -64,22 +62,17 @@ pub struct IoLimit {
     pub group: String,
     /// `major:minor` of the disk.
     pub device: String,
-    /// Bytes read.
     pub read_bytes: Option<u64>,
-    /// Bytes written.
     pub write_bytes: Option<u64>,
-    /// Read requests.
     pub reads: Option<u64>,
-    /// Write requests.
     pub writes: Option<u64>,
 }
 
 /// A resource limit; `None` is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rlimit {
-    /// Enforced now.
     pub soft: Option<u64>,
-    /// Ceiling for `soft`.
+    /// It is `soft`'s ceiling.
     pub hard: Option<u64>,
 }
 

@@ -9,28 +9,24 @@ use super::dmi::{self, Dimm};
 use super::plausible::{Doubts, is_plausible};
 use super::{Outside, Root, text};
 
-/// Main memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
-    /// `MemTotal`.
+    /// The kernel's field `MemTotal`.
     pub total_bytes: Option<u64>,
-    /// `MemAvailable`.
+    /// The kernel's field `MemAvailable`.
     pub available_bytes: Option<u64>,
-    /// `MemFree`.
+    /// The kernel's field `MemFree`.
     pub free_bytes: Option<u64>,
-    /// `Dirty`.
+    /// The kernel's field `Dirty`.
     pub dirty_bytes: Option<u64>,
-    /// `SwapTotal`.
+    /// The kernel's field `SwapTotal`.
     pub swap_total_bytes: Option<u64>,
-    /// `SwapTotal − SwapFree`.
+    /// The kernel's field `SwapTotal − SwapFree`.
     pub swap_used_bytes: Option<u64>,
-    /// Base page.
     pub page_bytes: Option<u64>,
-    /// Transparent huge pages.
     pub thp: TransparentHugePages,
     /// `hugetlb` pools, ascending by page size.
     pub huge_pages: Vec<HugePagePool>,
-    /// Same-page merging.
     pub ksm: Ksm,
     /// `vm.overcommit_memory` (0 heuristic, 1 always, 2 never).
     pub overcommit: Option<u32>,
@@ -56,7 +52,6 @@ pub struct Channels {
     pub source: String,
 }
 
-/// Transparent huge pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TransparentHugePages {
     /// `always`, `madvise` or `never`.
@@ -69,23 +64,17 @@ pub struct TransparentHugePages {
     pub page_bytes: Option<u64>,
 }
 
-/// One `hugetlb` pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HugePagePool {
-    /// Page size.
     pub page_bytes: u64,
     /// Pages in the pool.
     pub total: u64,
-    /// Unused pages.
     pub free: u64,
 }
 
-/// Same-page merging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ksm {
-    /// Runs now.
     pub running: Option<bool>,
-    /// Pages merged away.
     pub sharing_pages: Option<u64>,
 }
 

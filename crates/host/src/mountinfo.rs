@@ -14,7 +14,7 @@ pub struct Mounted<'text> {
     pub target: String,
     /// Options of the mount, comma separated.
     pub options: &'text str,
-    /// `ext4`, `nfs4`, …
+    /// Written like this: `ext4`, `nfs4`, …
     pub fs: &'text str,
     /// Device or remote name.
     pub source: String,

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 /// An NFS mount's counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MountStats {
-    /// `server:/export`.
+    /// Written like this: `server:/export`.
     pub source: String,
     /// Where it is mounted.
     pub target: String,
-    /// `nfs` or `nfs4`.
+    /// Written like this: `nfs` or `nfs4`.
     pub fs: String,
     /// Options in force, including defaults.
     pub options: String,
@@ -36,7 +36,6 @@ pub struct Operation {
     pub count: u64,
     /// Requests that were sent for them: more than operations where some were sent again.
     pub transmissions: u64,
-    /// Major time-outs.
     pub timeouts: u64,
     /// Bytes sent, headers included.
     pub sent_bytes: u64,

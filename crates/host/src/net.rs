@@ -15,10 +15,8 @@ use super::text::numbers;
 pub(super) use ethtool::{live_links, recorded_links};
 pub use loopback::LoopbackFault;
 
-/// Network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Net {
-    /// Interfaces, by name.
     pub interfaces: Vec<Interface>,
     /// Default TCP congestion control.
     pub congestion_control: Option<String>,
@@ -67,7 +65,6 @@ pub enum Echoes {
     Datagram,
     /// Raw sockets: it has CAP_NET_RAW.
     Raw,
-    /// Neither.
     Refused,
 }
 
@@ -123,23 +120,20 @@ impl Route {
     }
 }
 
-/// One interface.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interface {
-    /// `eth0`.
+    /// Written like this: `eth0`.
     pub name: String,
-    /// Maximum transmission unit.
     pub mtu_bytes: Option<u64>,
     /// Packets that the device's queue holds, where it is one that counts packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_packets: Option<u64>,
     /// Link rate in bits per second; `None` when the driver does not know (a virtual link).
     pub speed_bits_per_second: Option<u64>,
-    /// `full` or `half`.
+    /// Written like this: `full` or `half`.
     pub duplex: Option<String>,
-    /// Kernel driver.
     pub driver: Option<String>,
-    /// `up`, `down`, `unknown`.
+    /// Written like this: `up`, `down`, `unknown`.
     pub operstate: Option<String>,
     /// Is the loopback device.
     pub loopback: bool,

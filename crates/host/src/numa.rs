@@ -13,10 +13,8 @@ pub struct Numa {
     pub allowed: Option<Vec<usize>>,
 }
 
-/// One memory node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// The kernel's number.
     pub id: usize,
     /// Its CPUs (online ones, as the kernel lists them).
     pub cpus: Vec<usize>,

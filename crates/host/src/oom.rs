@@ -29,7 +29,6 @@ struct GroupKills {
 }
 
 impl Kills {
-    /// The counts now.
     pub fn now() -> Kills {
         Kills::read(&Root::live(Outside::default()))
     }

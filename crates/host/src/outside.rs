@@ -23,9 +23,7 @@ pub struct Outside {
     pub cpuid_by_cpu: BTreeMap<usize, Vec<CpuidLeaf>>,
     /// CPUs this process may run on, ascending; empty when unknown.
     pub allowed: Vec<usize>,
-    /// Effective user id.
     pub euid: Option<u32>,
-    /// Base page.
     pub page_bytes: Option<u64>,
     /// Resolution of `CLOCK_MONOTONIC_COARSE`: one tick.
     pub coarse_clock_ns: Option<u64>,
@@ -53,7 +51,6 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// This machine.
     pub fn live() -> Outside {
         use metal::clock::{Clock, getres_ns};
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

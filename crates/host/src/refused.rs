@@ -66,11 +66,8 @@ const FILES: [(&str, &str); 3] = [
     ("(os error 27)", "the process may not write larger files; raise its limit with `ulimit -f`"),
 ];
 
-/// What was refused.
 enum Refusal {
-    /// EAGAIN: one more.
     Number,
-    /// ENOMEM: its memory.
     Memory,
     /// ENOSYS: the call at all.
     Call,

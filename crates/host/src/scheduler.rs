@@ -16,7 +16,6 @@ pub enum Kind {
     Eevdf,
     /// Completely fair scheduler, 2.6.23 to 6.5.
     Cfs,
-    /// What was before.
     Older,
 }
 

@@ -7,7 +7,6 @@ pub fn after<'text>(text: &'text str, name: &str) -> Option<&'text str> {
     text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// The number there.
 pub fn number<N: FromStr>(text: &str, name: &str) -> Option<N> {
     after(text, name)?.parse().ok()
 }
@@ -30,7 +29,7 @@ pub fn beside<'text>(text: &'text str, name: &str) -> Option<&'text str> {
     pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }
 
-/// `0x1f`
+/// Written like this: `0x1f`
 pub fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
 }

@@ -9,13 +9,11 @@ use super::{CpuidLeaf, Outside};
 /// per size, with the same `entries`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tlb {
-    /// 1 or 2.
+    /// It is 1 or 2.
     pub level: u32,
-    /// What it translates.
     pub kind: TlbKind,
     /// Page size it holds.
     pub page_bytes: u64,
-    /// Entries.
     pub entries: u32,
     /// Associativity; equal to `entries` when fully associative; `None` when unknown.
     pub ways: Option<u32>,
@@ -27,15 +25,10 @@ pub struct Tlb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlbKind {
-    /// Data accesses.
     Data,
-    /// Loads only.
     Load,
-    /// Stores only.
     Store,
-    /// Instruction fetches.
     Instruction,
-    /// Both.
     Unified,
 }
 

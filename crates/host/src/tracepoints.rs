@@ -7,12 +7,11 @@ use super::Root;
 use super::mountinfo::mounts;
 use super::text::number;
 
-/// One tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracepoint {
     /// Its number, as perf events name it, and as the first two bytes of its records.
     pub id: u64,
-    /// `system/name`.
+    /// Written like this: `system/name`.
     pub name: String,
     fields: BTreeMap<String, Field>,
     symbols: BTreeMap<i64, String>,
@@ -98,7 +97,7 @@ impl Tracepoint {
     }
 }
 
-/// `\tfield:__data_loc char[] name;\toffset:12;\tsize:4;\tsigned:0;`
+/// Written like this: `\tfield:__data_loc char[] name;\toffset:12;\tsize:4;\tsigned:0;`
 fn field(line: &str) -> Option<(String, Field)> {
     let line = line.trim().strip_prefix("field:")?;
     let mut parts = line.split(';').map(str::trim);

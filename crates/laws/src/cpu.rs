@@ -53,7 +53,6 @@ pub fn is_guest(site: &Site) -> bool {
 /// How far the core clock may be from a stated frequency: factors of that, and words around it.
 struct Bearing(Range, &'static str, &'static str);
 
-/// It stays there.
 const FIXED: Bearing = Bearing(range(0.9, 1.0, 1.1), "", "");
 /// It goes up to that, and one busy core reaches it.
 const AT_MOST: Bearing = Bearing(range(0.7, 0.99, 1.05), "at most ", "");
@@ -127,7 +126,6 @@ fn stated_core_clock(site: &Site) -> Option<(f64, Bearing, &'static str)> {
     Some((nominal, AT_MOST, "1.25 times the nominal clock in the model name"))
 }
 
-/// What cpufreq states.
 fn cpufreq_clock(site: &Site, measuring: &LogicalCpu) -> Option<(f64, Bearing, &'static str)> {
     let (frequency, boost) = (&measuring.frequency, site.host.cpu.turbo.enabled);
     let is_hardware_driven = frequency.driver.as_deref().is_some_and(|driver| {
@@ -367,11 +365,10 @@ pub(crate) fn least_cycles(cycles: f64, rule: String) -> Bound {
 /// An instruction that reads a clock, or a pair of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterRead {
-    /// Unordered.
+    /// Not ordered with others.
     Plain,
     /// A fence, then unordered.
     Fenced,
-    /// Ordered by itself.
     Ordered,
     /// Start and end of a timed window: both reads with all their fences.
     Pair,

@@ -43,7 +43,6 @@ pub static SPINNING: Device = Device {
     rate: range(0.05, 0.16, 0.3),
     sure: true,
 };
-/// Flash over NVMe.
 pub static FLASH_NVME: Device = Device {
     name: "flash over NVMe",
     // A cell of one bit, as fresh data has it on many, gives a page in 25 to 40 µs; of four bits in
@@ -142,7 +141,6 @@ pub fn term(site: &Site, disk: Option<&Disk>, of: Range) -> Law {
 
 /// Time of one 4 KiB block on a device, from its class and the user's settings.
 pub struct Reading {
-    /// The class.
     pub class: &'static Device,
     /// Anywhere in a file of the size that was asked for, in ns.
     pub random: Law,

@@ -1,6 +1,5 @@
 //! Straight lines through figures.
 
-/// A least-squares line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
     /// Rise for each unit of x.

@@ -49,7 +49,6 @@ symbols! {
 }
 
 impl Level {
-    /// The caches.
     pub const CACHES: [Level; 4] = [Level::L1, Level::L2, Level::L3, Level::L4];
 
     /// Whether it is main memory.

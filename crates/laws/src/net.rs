@@ -144,7 +144,6 @@ pub fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: u64) ->
     there.with(&back).reshaped(|there| end_by_end(there, back.range, |a, b| a + b))
 }
 
-/// Whose card receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Toward {
     Near,

@@ -39,19 +39,16 @@ const KERNEL_CLOCK: Range = range(70.0, 140.0, 260.0);
 pub struct Service {
     /// Ways into the kernel and back.
     ways: f64,
-    /// Cycles beyond them.
     cycles: Range,
-    /// What it does.
     what: &'static str,
 }
 
 impl Service {
-    /// Nothing.
     pub const NULL: Service = Service::new(1.0, range(0.0, 0.0, 0.0), "no service");
-    /// `getppid`.
+    /// The system call `getppid`.
     pub const GETPPID: Service =
         Service::new(1.0, range(0.0, 8.0, 40.0), "a pointer followed under RCU");
-    /// `time`.
+    /// The system call `time`.
     pub const TIME: Service = Service::new(1.0, range(0.0, 10.0, 60.0), "a word read");
     /// `open` of a device.
     pub const OPEN: Service = Service::new(
@@ -65,7 +62,7 @@ impl Service {
         range(140.0, 310.0, 620.0),
         "a descriptor given back and the file put off to the exit",
     );
-    /// `stat` by path.
+    /// A `stat` by path.
     pub const STAT: Service = Service::new(
         1.0,
         range(350.0, 650.0, 1200.0),
@@ -82,7 +79,7 @@ impl Service {
     /// `ioctl` FIONREAD of a pipe.
     pub const IOCTL: Service =
         Service::new(1.0, range(50.0, 125.0, 300.0), "a pipe locked, a number copied");
-    /// `fcntl` F_GETFL.
+    /// An `fcntl` of F_GETFL.
     pub const FCNTL: Service =
         Service::new(1.0, range(10.0, 45.0, 160.0), "a descriptor and a command looked up");
     /// A page from the page cache.
@@ -260,7 +257,6 @@ const fn at_entry(
 
 const FREE: Range = range(0.0, 0.0, 0.0);
 
-/// Those in force.
 fn mitigations<'a>(words: &'a Words<'a>) -> impl Iterator<Item = &'static Mitigation> + 'a {
     MITIGATIONS.iter().filter(|of| (of.is_in_force)(words))
 }

@@ -13,7 +13,6 @@ use crate::arch;
 use crate::memory::Mapping;
 use crate::ring::{below, check_slot, mixed};
 
-/// Chains at most.
 pub const MOST_CHAINS: usize = 32;
 
 /// A cycle of slots in memory that it owns, and the places that its chains have reached.
@@ -23,7 +22,6 @@ pub struct Chains {
     slot_bytes: usize,
     /// Slots in the order of the cycle.
     order: Vec<u32>,
-    /// Chains that walk.
     count: usize,
     /// Loads of each chain since it entered.
     walked: u64,
@@ -90,12 +88,10 @@ impl Chains {
         (0..self.count).all(|chain| self.positions[chain] == self.address(self.expected(chain)))
     }
 
-    /// Number of slots.
     pub fn slots(&self) -> usize {
         self.order.len()
     }
 
-    /// The memory.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }

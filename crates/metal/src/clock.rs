@@ -90,13 +90,13 @@ pub fn counter_hz_hint() -> Option<u64> {
     arch::counter_hz_hint()
 }
 
-/// `CLOCK_MONOTONIC_RAW` in ns.
+/// Reads `CLOCK_MONOTONIC_RAW` in ns.
 #[inline]
 pub fn monotonic_raw_ns() -> u64 {
     vdso_clock_gettime(Clock::MONOTONIC_RAW)
 }
 
-/// `CLOCK_MONOTONIC` in ns.
+/// Reads `CLOCK_MONOTONIC` in ns.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     vdso_clock_gettime(Clock::MONOTONIC)

@@ -39,7 +39,6 @@ states! {
     FinWait2 = 5,
     /// Both FINs are acknowledged, and what is late may still come.
     TimeWait = 6,
-    /// Over.
     Closed = 7,
     /// A FIN came, and it has sent none.
     CloseWait = 8,

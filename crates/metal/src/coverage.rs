@@ -8,7 +8,6 @@ pub struct Edges {
 }
 
 impl Edges {
-    /// How many.
     pub fn count(&self) -> usize {
         self.count
     }

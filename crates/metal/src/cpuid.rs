@@ -8,13 +8,9 @@ pub struct Leaf {
     pub leaf: u32,
     /// Value of ecx that was asked; 0 for leaves without subleaves.
     pub subleaf: u32,
-    /// The answer.
     pub eax: u32,
-    /// The answer.
     pub ebx: u32,
-    /// The answer.
     pub ecx: u32,
-    /// The answer.
     pub edx: u32,
 }
 

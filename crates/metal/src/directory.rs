@@ -23,7 +23,6 @@ use crate::storage::{file_system, residency};
 /// Name of the file that is written where a file without a name cannot be. It is the same for all,
 /// so that one that was killed in between leaves nothing that the next does not remove.
 const PROBE: &str = ".plumb-probe";
-/// What is written.
 const PROBE_TEXT: &[u8] = b"plumb";
 /// Others that probe at the same moment remove each other's file.
 const PROBE_TRIES: u32 = 5;
@@ -42,7 +41,6 @@ const NO_UNNAMED: [i32; 4] = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc
 pub struct Identity {
     /// Number of its device.
     pub device: u64,
-    /// Its number there.
     pub inode: u64,
 }
 

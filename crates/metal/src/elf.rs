@@ -38,17 +38,13 @@ const SEGMENT: usize = 0x1_0000;
 /// Where the static program is loaded; above every kernel's lowest address for mappings.
 const STATIC_BASE: usize = 0x40_0000;
 
-/// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Machine {
-    /// x86-64.
     X86_64,
-    /// AArch64, little-endian.
     Aarch64,
 }
 
 impl Machine {
-    /// This one.
     pub const HERE: Machine =
         if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 };
 
@@ -85,7 +81,6 @@ impl Machine {
 pub struct Linkage {
     /// Path of the interpreter (`ld.so`).
     pub interpreter: String,
-    /// Names of libraries.
     pub needed: Vec<String>,
 }
 
@@ -213,7 +208,6 @@ pub fn linkage(file: &[u8]) -> io::Result<Option<Linkage>> {
     }))
 }
 
-/// A program header.
 #[derive(Clone, Copy)]
 struct Segment {
     kind: u32,

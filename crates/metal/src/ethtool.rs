@@ -8,7 +8,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::answer::{done, invalid, socket};
 
-/// Commands of `SIOCETHTOOL`.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const GET_DRIVER: u32 = 0x03;
 const GET_COALESCE: u32 = 0x0e;
@@ -56,11 +55,9 @@ pub struct Link {
     pub place: Option<String>,
     /// Maximum transmission unit, in bytes.
     pub mtu_bytes: Option<u32>,
-    /// Rate in Mbit/s.
     pub speed_mbit: Option<u32>,
     /// Both directions at once, else one at a time.
     pub is_full_duplex: Option<bool>,
-    /// Interrupts held back.
     pub coalescing: Option<Coalescing>,
     /// The device cuts TCP segments.
     pub tso: Option<bool>,

@@ -84,7 +84,7 @@ impl Area {
         }
     }
 
-    /// Size in bytes.
+    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -11,7 +11,6 @@ use crate::arch;
 /// A loop of one instruction. `n`: how often; `words`: what it works on.
 pub(crate) type Kernel = unsafe extern "C" fn(n: u64, words: *mut u64) -> u64;
 
-/// A timed body.
 #[derive(Clone, Copy, Debug)]
 pub struct Body {
     /// What is executed for one operation, as the assembler reads it; lines are instructions.
@@ -100,7 +99,6 @@ mod place {
 #[repr(align(4096))]
 struct Page([u64; WORDS]);
 
-/// Runs bodies.
 pub struct Bench {
     page: Box<Page>,
 }

@@ -20,9 +20,9 @@ pub use uring::{Uring, UringSetup};
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// pread(2), or `IORING_OP_READ`.
+    /// By pread(2), or `IORING_OP_READ`.
     Read,
-    /// pwrite(2), or `IORING_OP_WRITE`.
+    /// By pwrite(2), or `IORING_OP_WRITE`.
     Write,
     /// pwrite(2) and fdatasync(2), timed together; only by [`Psync`].
     WriteSynced,
@@ -70,7 +70,6 @@ impl Stop {
 pub struct Ran {
     /// Operations, all of them complete.
     pub operations: u64,
-    /// Bytes of these.
     pub bytes: u64,
     /// Before the first submission.
     pub first_tick: u64,
@@ -105,24 +104,20 @@ pub struct Steady {
 pub enum Failure {
     /// The kernel refused or failed an operation.
     Operation {
-        /// What it was.
         op: Op,
         /// Where in the file, in bytes.
         offset: u64,
         /// Its length in bytes.
         bytes: usize,
-        /// The kernel's reason.
         source: io::Error,
     },
     /// An operation moved fewer bytes than asked for.
     Short {
-        /// What it was.
         op: Op,
         /// Where in the file, in bytes.
         offset: u64,
         /// Its length in bytes.
         bytes: usize,
-        /// Bytes moved.
         moved: usize,
     },
     /// The engine itself failed, or cannot do what was asked for.

@@ -21,7 +21,6 @@ const SLOTS: usize = 5040;
 /// A timed body, and whether it did what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Which body.
     pub kernel: String,
     /// Whether it left the known answer.
     pub is_right: bool,
@@ -97,7 +96,6 @@ fn chains_and_loops() -> [(&'static str, Count, Count); 6] {
 }
 
 impl CallKind {
-    /// Every one.
     pub(crate) fn every() -> impl Iterator<Item = CallKind> {
         use ArgumentType::{F32, F64, I32, I64};
         let of = |arguments| {

@@ -53,7 +53,6 @@ impl Matrix {
         self.memory.huge_share()
     }
 
-    /// All of it.
     pub fn view(&self) -> View<'_> {
         self.rectangle()
     }
@@ -101,12 +100,10 @@ unsafe impl<Borrow: Send> Send for Rectangle<Borrow> {}
 unsafe impl<Borrow: Sync> Sync for Rectangle<Borrow> {}
 
 impl<Borrow> Rectangle<Borrow> {
-    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }

@@ -104,7 +104,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Size in bytes.
+    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -127,7 +127,6 @@ impl Mapping {
         self.start.as_ptr()
     }
 
-    /// The memory.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: the mapping is readable, `bytes` long, and zero or written.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }

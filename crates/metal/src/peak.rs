@@ -3,12 +3,9 @@
 
 use crate::arch;
 
-/// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Addition.
     Add,
-    /// Multiplication.
     Mul,
     /// A product added to the accumulator without rounding between: two operations.
     Fma,
@@ -20,20 +17,15 @@ pub enum Op {
 /// What it is done with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// Single precision.
     F32,
-    /// Double precision.
     F64,
-    /// 32-bit integer.
     I32,
-    /// 64-bit integer.
     I64,
 }
 
 /// How many at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
-    /// One.
     Scalar,
     /// 16 bytes, x86-64; multiplication of i32 needs SSE4.1.
     Sse2,
@@ -41,20 +33,18 @@ pub enum Width {
     Avx2,
     /// 64 bytes, x86-64; multiplication of i64 needs AVX-512DQ.
     Avx512,
-    /// 16 bytes, aarch64.
+    /// Of 16 bytes, aarch64.
     Neon,
 }
 
 impl Op {
-    /// All of them.
     pub const ALL: [Op; 4] = [Op::Add, Op::Mul, Op::Fma, Op::Mix];
 }
 
 impl Type {
-    /// All of them.
     pub const ALL: [Type; 4] = [Type::F32, Type::F64, Type::I32, Type::I64];
 
-    /// Size in bytes.
+    /// Its size in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Type::F32 | Type::I32 => 4,
@@ -64,17 +54,13 @@ impl Type {
 }
 
 impl Width {
-    /// All of them.
     pub const ALL: [Width; 5] =
         [Width::Scalar, Width::Sse2, Width::Avx2, Width::Avx512, Width::Neon];
 }
 
-/// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// What is done.
     pub op: Op,
-    /// With what.
     pub element: Type,
     /// How many at a time.
     pub width: Width,
@@ -111,11 +97,8 @@ pub(crate) type Code = unsafe extern "C" fn(u64, *const u8, *mut u8);
 /// A loop and what a turn of it does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
-    /// The loop.
     pub(crate) run: Code,
-    /// Elements per instruction.
     pub(crate) lanes: u64,
-    /// Independent accumulators.
     pub(crate) chains: usize,
     /// Instructions per accumulator and turn.
     pub(crate) rounds: u64,
@@ -186,7 +169,6 @@ impl Peak {
         self.turns * self.instructions_per_turn()
     }
 
-    /// Elements per instruction.
     pub fn lanes(&self) -> u64 {
         self.body.lanes
     }

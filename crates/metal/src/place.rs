@@ -23,7 +23,6 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// The CPU.
     pub fn cpu(&self) -> usize {
         self.cpu
     }

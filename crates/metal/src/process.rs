@@ -62,9 +62,7 @@ pub fn rusage_children() -> Usage {
 /// What sysinfo(2) answers: of the whole machine, whatever is mounted over /proc.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SystemInfo {
-    /// Main memory.
     pub memory_bytes: u64,
-    /// Time since boot.
     pub uptime_s: u64,
     /// Tasks that run or wait, over 1, 5 and 15 minutes.
     pub load: [f64; 3],

@@ -23,9 +23,7 @@ const WORD_BYTES: usize = size_of::<u64>();
 /// The way of a strided ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Towards higher addresses.
     Forward,
-    /// Towards lower addresses.
     Backward,
 }
 
@@ -175,7 +173,6 @@ impl Ring {
         self.position
     }
 
-    /// The memory.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }

@@ -36,7 +36,7 @@ struct Head {
     reserved: u32,
 }
 
-/// `struct fiemap_extent`.
+/// As the kernel's `struct fiemap_extent`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Raw {

@@ -15,13 +15,10 @@ use crate::memory::Mapping;
 /// What is done with an element; arrays are a, b and c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Sum of a.
     Read,
-    /// a = constant.
     Write,
     /// a = a + constant, on integers.
     Modify,
-    /// a = b.
     Copy,
     /// a = constant x b.
     Scale,
@@ -32,7 +29,6 @@ pub enum Op {
 }
 
 impl Op {
-    /// All of them.
     pub const ALL: [Op; 7] =
         [Op::Read, Op::Write, Op::Modify, Op::Copy, Op::Scale, Op::Add, Op::Triad];
 
@@ -55,7 +51,6 @@ impl Op {
     }
 }
 
-/// How it stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stores {
     /// Into the caches, which read a line before a store changes it.
@@ -65,14 +60,12 @@ pub enum Stores {
 }
 
 impl Stores {
-    /// Both.
     pub const ALL: [Stores; 2] = [Stores::Regular, Stores::NonTemporal];
 }
 
 /// Which words of the arrays are touched, and in what order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Every byte, ascending.
     Every,
     /// The first word of each line, ascending, 32 of them a turn: R1's loop.
     First,
@@ -82,7 +75,6 @@ pub enum Access {
 }
 
 impl Access {
-    /// All of them.
     pub const ALL: [Access; 3] = [Access::Every, Access::First, Access::Strided];
 }
 
@@ -90,15 +82,11 @@ impl Access {
 /// reading and modifying add 64-bit integers, at 4 bytes 32-bit ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
-    /// 4.
     Word4,
-    /// 8.
     Word8,
-    /// 16, x86-64.
     Sse2,
     /// 32, x86-64; needs FMA.
     Avx2,
-    /// 64, x86-64.
     Avx512,
     /// 16, aarch64, in pairs of registers.
     Neon,
@@ -114,7 +102,7 @@ impl Width {
         !matches!(self, Width::Word4 | Width::Word8)
     }
 
-    /// In bytes.
+    /// The unit is bytes.
     pub fn bytes(self) -> usize {
         match self {
             Width::Word4 => 4,
@@ -134,7 +122,6 @@ impl Width {
 pub enum Ahead {
     /// It does, where there is such a loop ([`Kernel::has_ahead`]).
     Yes,
-    /// It does not.
     No,
 }
 
@@ -143,14 +130,12 @@ pub enum Ahead {
 pub struct Loop {
     /// How many bytes an instruction moves.
     pub width: Width,
-    /// Whether it prefetches.
     pub ahead: Ahead,
 }
 
 /// What is done, where and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// What is done.
     pub op: Op,
     /// How it stores; regular where it does not, and in
     /// [`Op::Modify`], whose line is in the cache already.
@@ -266,7 +251,6 @@ pub struct Stream {
     /// Of the loop under way.
     width: Width,
     mapping: Mapping,
-    /// Of each array.
     lines: usize,
     /// Where a, b and c begin in the mapping.
     starts: [usize; 3],
@@ -343,7 +327,6 @@ impl Stream {
         Ok(stream)
     }
 
-    /// The kernel.
     pub fn kernel(&self) -> Kernel {
         self.kernel
     }
@@ -400,7 +383,6 @@ impl Stream {
         }
     }
 
-    /// The memory.
     pub fn into_mapping(self) -> Mapping {
         self.mapping
     }

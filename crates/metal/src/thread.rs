@@ -50,7 +50,6 @@ pub enum Stack {
 /// What threads that live together do beside waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Work {
-    /// Nothing.
     Nothing,
     /// The system calls of a thread of `stress-ng --pthread`, about forty, before and after.
     Stress,

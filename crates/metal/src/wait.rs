@@ -100,7 +100,6 @@ pub fn any_unless(
 
 /// Signals that the calling thread does not take until this is dropped.
 struct Blocked {
-    /// The mask before.
     before: libc::sigset_t,
 }
 

@@ -47,13 +47,11 @@ pub enum Order {
 /// Cases that share one apparatus; the unit of a round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
-    /// Experiment id.
     pub experiment: String,
     /// Name within the experiment, unique there; empty if it has only one.
     pub name: String,
     /// Order of the cases inside a round.
     pub order: Order,
-    /// The cases.
     pub cases: Vec<Case>,
     /// Settings of the experiment that are not part of any case's identity, one value each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -85,7 +83,6 @@ impl Series {
         }
     }
 
-    /// An integer setting.
     pub fn setting(&self, name: &str) -> Option<u64> {
         self.settings.get(name).and_then(Value::int)
     }

@@ -22,24 +22,17 @@ pub enum ReadError {
     /// The first line is no header.
     #[error("it is not a plumb record: its first line is not a header event")]
     NotARecord,
-    /// Nothing in it.
     #[error("it is empty: the run ended before its header was written")]
     Empty,
     /// Written by a later plumb.
     #[error("its format is {found}, this plumb reads formats up to {FORMAT}: use a newer plumb")]
-    Newer {
-        /// Format found.
-        found: u64,
-    },
+    Newer { found: u64 },
     /// Written before the first release.
     #[error(
         "its format is {found}, of a development version of plumb; this plumb reads format {FIRST_FORMAT} and \
          later ones: measure again"
     )]
-    Unreleased {
-        /// Format found.
-        found: u64,
-    },
+    Unreleased { found: u64 },
     /// A line without which the others are of no use.
     #[error("line {line} is damaged ({reason})")]
     Corrupt {

@@ -35,7 +35,6 @@ pub enum Event {
     Derived(Derived),
     /// How a case ended: always written, also for skipped and failed ones.
     Outcome(Outcome),
-    /// A crosscheck begins.
     Crosscheck(crosscheck::Began),
     /// Another tool of a crosscheck, and whether it is here.
     Rival(crosscheck::Rival),
@@ -51,7 +50,6 @@ pub enum Event {
     Calibration(Box<Calibration>),
     /// What the width probe learnt after the calibration.
     Width(Learnt),
-    /// Last line.
     Footer(Footer),
 }
 
@@ -60,13 +58,11 @@ pub enum Event {
 pub struct Header {
     /// [`crate::FORMAT`] of the writer.
     pub format: u32,
-    /// Version of plumb.
     pub plumb: String,
     /// Compiler that built it.
     pub rustc: String,
-    /// `release` or `debug`.
+    /// Written like this: `release` or `debug`.
     pub profile: String,
-    /// Target triple.
     pub target: String,
     /// Target features the binary was built with.
     pub target_features: String,
@@ -86,7 +82,6 @@ pub struct Header {
     pub cpus: Vec<usize>,
     /// Identity of the machine: of what does not change from boot to boot.
     pub identity: String,
-    /// The machine's description.
     pub host: serde_json::Value,
     /// The environment: kernel, mitigations, governor, load … by name.
     pub environment: BTreeMap<String, String>,
@@ -215,7 +210,6 @@ pub struct Calibration {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "status", content = "reason")]
 pub enum RoundStatus {
-    /// Its samples count.
     Ok,
     /// Nothing of it counts: the worker died, an end failed, a check failed.
     Void(String),
@@ -224,7 +218,7 @@ pub enum RoundStatus {
 /// One round of a series. Its samples are the events between the previous round event and this.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Series label, `experiment/name`.
+    /// The series' label, `experiment/name`.
     pub series: String,
     /// Round number, from 1.
     pub n: u32,
@@ -234,7 +228,6 @@ pub struct Round {
     pub at_s: f64,
     /// Length of the measured window, in ns.
     pub window_ns: f64,
-    /// How it ended.
     #[serde(flatten)]
     pub status: RoundStatus,
     /// Seconds that the session waited for a core that is alone. It is present only if the session
@@ -242,7 +235,6 @@ pub struct Round {
     /// shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_s: Option<f64>,
-    /// CPUs that measured.
     pub cpus: Vec<usize>,
     /// Changes of the environment over the round, by name and unit last (docs/FORMAT.md).
     pub environment: BTreeMap<String, f64>,
@@ -260,7 +252,6 @@ pub struct Round {
 /// A case that failed in a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FailedCase {
-    /// Case.
     pub case: CaseId,
     /// Why, outermost reason first.
     pub reason: String,
@@ -269,11 +260,8 @@ pub struct FailedCase {
 /// A value that several cases give together, with the interval of 200 resamples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Derived {
-    /// Experiment id.
     pub experiment: String,
-    /// Case.
     pub case: CaseId,
-    /// Metric.
     pub metric: String,
     /// Value from the estimates.
     pub value: f64,
@@ -286,7 +274,6 @@ pub struct Derived {
     /// What was found with it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, Value>,
-    /// Caveats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -307,11 +294,9 @@ pub enum Ending {
 /// The outcome of a case (of the whole experiment where `case` is null).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Experiment id.
     pub experiment: String,
     /// Case; null for the whole experiment.
     pub case: Option<CaseId>,
-    /// How it ended.
     pub outcome: Ending,
     /// Why, for skipped and failed; why no further rounds were made, for measured.
     pub reason: Option<String>,
@@ -320,13 +305,10 @@ pub struct Outcome {
 /// A resumed part of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Number, from 1.
     pub n: u32,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
-    /// The environment then.
     pub environment: BTreeMap<String, String>,
-    /// The clocks then.
     pub calibration: Calibration,
     /// The far ends on other hosts then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -368,7 +350,6 @@ pub struct Footer {
     pub finished: String,
     /// Seconds since the start of the last segment.
     pub elapsed_s: f64,
-    /// Why it ended.
     pub end: End,
     /// Change of the counter's frequency since calibration, as a ratio; null where unmeasured.
     pub counter_drift: Option<f64>,

@@ -65,7 +65,6 @@ impl From<String> for Value {
 
 /// Named values: what symbols resolved to, settings, quantities.
 pub trait Put<T> {
-    /// Puts one there.
     fn put(&mut self, name: &str, value: impl Into<T>);
 
     /// Puts one there that may have no value.
@@ -151,12 +150,10 @@ impl CaseId {
             || experiment == id && is_one()
     }
 
-    /// An integer parameter.
     pub fn int(&self, name: &str) -> Option<u64> {
         self.get(name).and_then(Value::int)
     }
 
-    /// A symbolic parameter.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name).and_then(Value::text)
     }
@@ -212,7 +209,6 @@ impl schemars::JsonSchema for CaseId {
     }
 }
 
-/// A figure's key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Key {

@@ -34,7 +34,7 @@ pub struct MachineIdentity {
     pub key: String,
     /// `name=value` each, sorted by name.
     pub parts: Vec<String>,
-    /// `MemTotal`.
+    /// The kernel's field `MemTotal`.
     pub memory_bytes: Option<u64>,
 }
 
@@ -58,7 +58,6 @@ pub fn key(parts: &[String]) -> Option<String> {
 }
 
 impl Header {
-    /// Its machine.
     pub fn machine(&self) -> MachineIdentity {
         MachineIdentity::new(&self.identity, &self.host)
     }
@@ -77,7 +76,6 @@ impl Header {
 }
 
 impl PeerHeader {
-    /// Its machine.
     pub fn machine(&self) -> MachineIdentity {
         MachineIdentity::new(&self.identity, &self.host)
     }

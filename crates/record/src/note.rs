@@ -36,7 +36,6 @@ pub enum NoteKind {
 pub struct Note {
     /// What kind of thing it says.
     pub kind: NoteKind,
-    /// The sentence.
     pub text: String,
     /// The sentence with `{}` for each of its numbers, and these. A note of a record has none.
     pub form: Option<(String, Vec<Number>)>,

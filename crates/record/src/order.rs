@@ -6,15 +6,15 @@ use std::cmp::Ordering;
 /// Stable sorts. One sort, of places, serves all types: only the comparison and the exchanges are
 /// compiled for each.
 pub trait InOrder<T> {
-    /// As `slice::sort`.
+    /// As the standard `slice::sort`.
     fn order(&mut self)
     where
         T: Ord;
 
-    /// As `slice::sort_by`.
+    /// As the standard `slice::sort_by`.
     fn order_by(&mut self, compare: impl Fn(&T, &T) -> Ordering);
 
-    /// As `slice::sort_by_key`.
+    /// As the standard `slice::sort_by_key`.
     fn order_by_key<K: Ord>(&mut self, key: impl Fn(&T) -> K);
 }
 

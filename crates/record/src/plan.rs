@@ -35,13 +35,10 @@ pub struct Plan {
 /// An experiment in the plan, with all that a report needs to show it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedExperiment {
-    /// `family.file`.
+    /// Written like this: `family.file`.
     pub id: String,
-    /// Title.
     pub title: String,
-    /// The manual (Markdown).
     pub manual: String,
-    /// Metrics.
     pub metrics: Vec<Metric>,
     /// Names of the parameters that make up a case, in the card's order, with their docs.
     pub params: Vec<(String, String)>,
@@ -130,11 +127,9 @@ impl PlannedExperiment {
 pub struct PlannedSeries {
     /// Name within the experiment.
     pub name: String,
-    /// Cases.
     pub cases: Vec<CaseId>,
     /// Order of the cases.
     pub order: Order,
-    /// Settings.
     pub settings: BTreeMap<String, Value>,
     /// Stated cost of one round, in seconds.
     pub round_cost_s: f64,

@@ -19,15 +19,10 @@ pub enum PredictionKind {
 /// A prediction as an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredictionEvent {
-    /// Experiment id.
     pub experiment: String,
-    /// Case.
     pub case: CaseId,
-    /// Metric.
     pub metric: String,
-    /// Prior or derived.
     pub of: PredictionKind,
-    /// The prediction.
     #[serde(flatten)]
     pub prediction: Prediction,
     /// What the case's symbols resolved to when this was written.

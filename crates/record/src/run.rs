@@ -17,11 +17,9 @@ use std::hash::Hash;
 /// they are found by their places.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// First line.
     pub header: Header,
     /// The plan; a run killed at once has none.
     pub plan: Option<Plan>,
-    /// Resumes.
     pub segments: Vec<Segment>,
     /// What the width probe learnt after calibrations.
     pub learnt: Vec<Learnt>,
@@ -37,7 +35,6 @@ pub struct Run {
     pub traces: Vec<Trace>,
     /// Derived values; a later one of the same key replaces an earlier one.
     pub derived: Vec<Derived>,
-    /// Outcomes; likewise.
     pub outcomes: Vec<Outcome>,
     /// What stands beside other tools.
     pub crosscheck: Crosscheck,
@@ -82,7 +79,6 @@ pub struct Crosscheck {
     pub rivals: Vec<Rival>,
     /// What was compared with them.
     pub pairings: Vec<Pairing>,
-    /// The turns.
     pub pairs: Vec<Pair>,
     /// How each pairing ended; one that was cut off has no end.
     pub ends: Vec<PairingEnd>,

@@ -14,10 +14,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Raw {
     /// Each value is one event, in the metric's unit.
-    Event {
-        /// The values.
-        values: Vec<f64>,
-    },
+    Event { values: Vec<f64> },
     /// ABBA quartets: sums of the two short and of the two long batches, in ns. A sample is
     /// `(two_n - n) / (2 k)` ns per operation, never clamped.
     Quartets {
@@ -34,7 +31,6 @@ pub enum Raw {
     Batch {
         /// Operations in the batch; 0 where the block is one of time.
         k: u64,
-        /// The values.
         values: Vec<f64>,
     },
 }
@@ -57,7 +53,7 @@ impl Raw {
         }
     }
 
-    /// `event` or `batch(k)`.
+    /// Written like this: `event` or `batch(k)`.
     pub fn label(&self) -> String {
         match self {
             Raw::Event { .. } => "event".to_owned(),
@@ -77,18 +73,13 @@ pub const MEMORY_PROBE: &str = "memory_probe_ns";
 /// Raw samples of one metric of one case in one round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
-    /// Series label.
     pub series: String,
-    /// Round number.
     pub round: u32,
-    /// Case.
     pub case: CaseId,
-    /// Metric.
     pub metric: String,
     /// Which visit of the case in its round this is: 0 the first, others where that had too few
     /// samples of a core that was alone.
     pub visit: u32,
-    /// The values.
     pub raw: Raw,
     /// What every value is a whole multiple of, where that is known: the record lists the multiples
     /// ([`Samples::shorten`]).
@@ -376,13 +367,9 @@ impl<'de> Deserialize<'de> for Samples {
 /// A distribution of events as sparse HDR buckets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// Series label.
     pub series: String,
-    /// Round number.
     pub round: u32,
-    /// Case.
     pub case: CaseId,
-    /// Metric.
     pub metric: String,
     /// One bucket unit, in the metric's unit.
     pub scale: f64,

@@ -13,7 +13,6 @@ const START: &[u8] = br#","crc":""#;
 const NUMBER: &[u8] = br#","line":"#;
 /// What ends the line after it.
 const END: &[u8] = br#""}"#;
-/// Its hexadecimal digits.
 const DIGITS: usize = 8;
 
 /// What a line's checksum says.
@@ -21,7 +20,6 @@ const DIGITS: usize = 8;
 pub enum Seal {
     /// The line is as it was written.
     Intact,
-    /// It is not.
     Broken,
     /// The line has no checksum.
     Absent,

@@ -17,7 +17,7 @@ const FAR_APART: f64 = 50.0;
 /// A value and its interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shown {
-    /// `91.2 ns`.
+    /// Written like this: `91.2 ns`.
     pub value: String,
     /// `[90.1, 92.0]`, in the value's scale; `[12.0 ns, 3.99 ms]` where the ends are far apart;
     /// empty without an interval.

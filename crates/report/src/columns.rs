@@ -20,7 +20,6 @@ pub struct Column {
     pub name: &'static str,
     /// Where it stands in a serialised figure, as words of a JSON pointer.
     place: &'static str,
-    /// What stands there.
     pub kind: Kind,
     /// Whether it is in CSV.
     pub is_in_csv: bool,
@@ -53,7 +52,7 @@ struct Shown {
     seen: Seen,
     /// Whether it is left out where no figure of the table has it.
     is_optional: bool,
-    /// See [`document::Column::hidden_from`].
+    /// See [`document::Column::hidden_from`] for details.
     hidden_from: u8,
 }
 
@@ -292,7 +291,6 @@ impl Layout {
         Layout(named.filter(|(_, shown)| !shown.is_optional || has(shown)).collect())
     }
 
-    /// The columns' heads.
     pub fn heads(&self) -> impl Iterator<Item = document::Column> {
         self.0.iter().map(|(_, shown)| {
             let column = document::Column::list(&[shown.heading]).remove(0);
@@ -300,7 +298,6 @@ impl Layout {
         })
     }
 
-    /// A figure's cells.
     pub fn cells(&self, figure: &Figure) -> impl Iterator<Item = Cell> {
         self.0.iter().map(|(_, shown)| shown.cell(figure))
     }

@@ -7,7 +7,6 @@ use analysis::findings::Severity;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Document {
-    /// Title.
     pub title: String,
     /// What was done and how it came out, in a few sentences.
     pub summary: String,
@@ -15,12 +14,10 @@ pub struct Document {
     pub sections: Vec<Section>,
 }
 
-/// A section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
     /// Unique in the document: `memory.latency`, `machine`.
     pub id: String,
-    /// Heading.
     pub heading: String,
     /// Blocks with their audience.
     pub blocks: Vec<(Audience, Block)>,
@@ -29,7 +26,6 @@ pub struct Section {
 /// The audience of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// Every reader.
     Everyone,
     /// Readers of a whole report: not the terminal.
     Page,
@@ -42,20 +38,16 @@ pub enum Audience {
 /// A piece of a section.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
-    /// Running text.
     Paragraph(String),
     /// A heading below the section's.
     Subheading(String),
-    /// Names with values.
     KeyValues(Vec<(String, String)>),
-    /// A table.
     Table(Table),
     /// Every figure: a table, which is searched and sorted where a format can, with how each row's
     /// figure spreads; as many as there are rows.
     Figures(Table, Vec<Option<Spread>>),
     /// Key figures at a glance.
     Keys(Vec<Keys>),
-    /// A plot.
     Plot(Plot),
     /// A matrix as coloured cells.
     Grid(Grid),
@@ -67,9 +59,7 @@ pub enum Block {
     Words(String),
     /// What most readers skip: shown when asked for, where a format can.
     Folded {
-        /// What is inside.
         summary: String,
-        /// The blocks.
         blocks: Vec<Block>,
     },
 }
@@ -79,13 +69,10 @@ pub enum Block {
 pub struct Table {
     /// What it shows; may be empty.
     pub caption: String,
-    /// Columns.
     pub columns: Vec<Column>,
-    /// Rows.
     pub rows: Vec<Row>,
 }
 
-/// A column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Heading, with the unit where cells have none.
@@ -100,16 +87,13 @@ pub struct Column {
 /// A row; as many cells as there are columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Cells.
     pub cells: Vec<Cell>,
     /// Left out where room is short: one of many rungs of a ladder.
     pub is_spare: bool,
 }
 
-/// A cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// Text.
     pub text: String,
     /// How it is meant.
     pub tone: Tone,
@@ -120,16 +104,12 @@ pub struct Cell {
 /// How a text is meant; colours follow from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing special.
     #[default]
     Plain,
     /// As it should be.
     Good,
-    /// Look at it.
     Warn,
-    /// Wrong.
     Bad,
-    /// Aside.
     Muted,
 }
 
@@ -158,11 +138,9 @@ impl Tone {
 /// A table of figures, each with its place along an axis of its own or of all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keys {
-    /// What they are.
     pub title: String,
     /// A row for each.
     pub table: Table,
-    /// Each row's place.
     pub places: Vec<Place>,
     /// Whether they lie along one axis, and not each along its own.
     pub is_ladder: bool,
@@ -173,11 +151,8 @@ pub struct Keys {
 /// Where a figure lies along an axis from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
-    /// Its value.
     pub value: f64,
-    /// Its interval.
     pub interval: Option<(f64, f64)>,
-    /// The predicted range.
     pub predicted: Option<(f64, f64)>,
 }
 
@@ -190,11 +165,9 @@ pub struct Spread {
     pub density: Density,
     /// Each mode's centre, with what a reader sees there; empty where there is but one.
     pub modes: Vec<(f64, String)>,
-    /// The predicted interval.
     pub predicted: Option<(f64, f64)>,
     /// The figure's value and its interval.
     pub value: f64,
-    /// See `value`.
     pub interval: Option<(f64, f64)>,
     /// Unit of all of them.
     pub unit: Option<record::unit::Unit>,
@@ -205,11 +178,8 @@ pub struct Spread {
 /// A plot. Values are in base units; axes say how to label them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// What it shows.
     pub title: String,
-    /// Horizontal axis.
     pub x: Axis,
-    /// Vertical axis.
     pub y: Axis,
     /// Lines, dots or bars.
     pub series: Vec<Series>,
@@ -217,14 +187,11 @@ pub struct Plot {
     pub markers: Vec<Marker>,
 }
 
-/// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it shows.
     pub label: String,
     /// Unit of the values.
     pub unit: Option<record::unit::Unit>,
-    /// Logarithmic.
     pub is_log: bool,
     /// What stands at 0, 1, 2 … of an axis of names; empty for one of quantities.
     pub names: Vec<String>,
@@ -233,7 +200,6 @@ pub struct Axis {
 /// A quantity by row and column, as coloured cells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    /// What it shows.
     pub title: String,
     /// What the rows are, and their names from above.
     pub rows: (String, Vec<String>),
@@ -265,7 +231,6 @@ pub struct Series {
     pub name: String,
     /// How they are drawn.
     pub shape: Shape,
-    /// The points.
     pub points: Vec<Point>,
 }
 
@@ -289,25 +254,21 @@ pub enum Shape {
     Spans,
 }
 
-/// A point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// Horizontal value; for bars the position.
     pub x: f64,
     /// Vertical value; for bars the length.
     pub y: f64,
-    /// Interval of `y`.
     pub ends: Option<(f64, f64)>,
     /// Its tooltip; for bars the category.
     pub hover: String,
 }
 
-/// A vertical line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Marker {
     /// Where, on the horizontal axis.
     pub x: f64,
-    /// What it is.
     pub label: String,
     /// Found by this run, or stated by the machine.
     pub is_measured: bool,
@@ -338,7 +299,6 @@ impl Section {
 }
 
 impl Block {
-    /// Running text.
     pub fn text(text: impl Into<String>) -> Self {
         Block::Paragraph(text.into())
     }
@@ -348,7 +308,6 @@ impl Block {
         (!notes.is_empty()).then_some(Block::Notes(notes))
     }
 
-    /// For every reader.
     pub fn for_all(self) -> (Audience, Block) {
         (Audience::Everyone, self)
     }
@@ -437,7 +396,6 @@ impl Row {
 }
 
 impl Cell {
-    /// A plain cell.
     pub fn plain(text: impl Into<String>) -> Self {
         Cell::toned(text, Tone::Plain)
     }

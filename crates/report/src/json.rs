@@ -56,7 +56,6 @@ pub struct FlatResult {
     score: FlatScore,
 }
 
-/// Both scores.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatScore {

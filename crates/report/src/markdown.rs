@@ -25,7 +25,6 @@ const ELSEWHERE: &str = "`plumb explain ID` prints an experiment's manual. `plum
 
 /// A report and the pictures that it shows.
 pub struct Bundle {
-    /// The Markdown.
     pub text: String,
     /// The name of each picture's file, and the SVG in it.
     pub pictures: Vec<(String, String)>,

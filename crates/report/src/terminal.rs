@@ -12,7 +12,6 @@ use comfy_table::{
 };
 use record::order::InOrder;
 
-/// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Columns of the terminal.

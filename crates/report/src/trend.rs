@@ -52,7 +52,6 @@ pub fn csv(trends: &Trends) -> String {
 /// Version of that object.
 const TREND: u32 = 1;
 
-/// One object (docs/FORMAT.md).
 pub fn json(trends: &Trends) -> String {
     let runs = trends.runs.iter();
     let runs = runs.map(|run| json!({"run": run.name, "started": run.started}));

@@ -122,12 +122,10 @@ pub fn plain(value: f64, unit: Unit) -> String {
     shown(value, None, unit).value
 }
 
-/// The samples' mean.
 pub fn mean(figure: &Figure) -> Option<String> {
     Some(plain(figure.stats.as_ref()?.mean, figure.unit()))
 }
 
-/// Their standard deviation.
 pub fn deviation(figure: &Figure) -> Option<String> {
     Some(plain(figure.stats.as_ref()?.stddev?, figure.unit()))
 }

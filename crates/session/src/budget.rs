@@ -90,7 +90,6 @@ pub enum CoreState {
 pub struct Claim<'run> {
     /// Family of its experiment.
     pub family: &'run str,
-    /// Its stage.
     pub stage: usize,
     /// Whether it is measured one time only.
     pub once: bool,

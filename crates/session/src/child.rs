@@ -112,7 +112,6 @@ pub struct Worker {
 /// The files that a worker touches.
 #[derive(Default)]
 struct Files {
-    /// Where they are.
     dir: Option<PathBuf>,
     /// The block device below, by its number.
     device: Option<String>,
@@ -177,7 +176,6 @@ impl Worker {
         })
     }
 
-    /// Its number.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

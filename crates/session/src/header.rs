@@ -8,11 +8,8 @@ use std::time::{Instant, SystemTime};
 /// What built the binary that runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
-    /// Compiler.
     pub rustc: &'static str,
-    /// Profile.
     pub profile: &'static str,
-    /// Target.
     pub target: &'static str,
     /// Features of the target that were on.
     pub target_features: &'static str,

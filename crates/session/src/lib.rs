@@ -62,11 +62,9 @@ pub trait FarWorker {
 /// What is being done, for a progress display.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// Series label.
     pub series: String,
     /// Its case, or how many it has.
     pub cases: String,
-    /// Round that starts.
     pub round: u32,
     /// Round of the next look.
     pub look: u32,
@@ -89,20 +87,18 @@ pub struct Session<'run> {
     spent_before: Duration,
     rng: fastrand::Rng,
     eta_after_first_pass: Option<Duration>,
-    /// Directories that hang.
     hanging: Hanging,
     /// Readings of the width probe in samples that its level does not explain.
     readings: Vec<f64>,
     /// When all events had reached the disk, and what that cost so far.
     synced_at: Instant,
     synced: Synced,
-    /// See [`Finished::unreached`].
+    /// See [`Finished::unreached`] for details.
     unreached: usize,
 }
 
 /// A run that has ended.
 pub struct Finished {
-    /// Its record.
     pub run: Run,
     /// Work directories that hung.
     pub hanging: Vec<PathBuf>,

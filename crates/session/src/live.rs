@@ -17,7 +17,6 @@ use std::time::Duration;
 /// Void rounds in a row after which a series has failed.
 const VOID_IN_ROW_MAX: u32 = 3;
 
-/// Why measuring ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// All that was planned is done.
@@ -30,9 +29,7 @@ pub enum Stop {
 
 /// A series with what was measured of it.
 pub struct Live<'run> {
-    /// Its plan.
     pub work: &'run Work,
-    /// With its sizes.
     pub series: Series,
     /// Rounds that count, of whatever cases.
     pub tally: u32,
@@ -67,7 +64,6 @@ pub struct Live<'run> {
 /// What the next rounds of a series measure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// All its cases.
     Whole,
     /// Those that lack rounds of a core that was alone.
     Lacking,

@@ -28,11 +28,9 @@ pub const ROUND_OVERHEAD: Duration = Duration::from_millis(30);
 
 /// A series to measure.
 pub struct Work {
-    /// Whose it is.
     pub experiment: &'static dyn AnyExperiment,
     /// The series, sizes symbolic until its stage.
     pub series: Series,
-    /// Stage.
     pub stage: usize,
     /// Stated cost of one round, overhead included.
     pub cost: Duration,
@@ -78,7 +76,6 @@ impl Work {
 
 /// What a run is going to do, for the record and for the session.
 pub struct Planned {
-    /// The plan event.
     pub plan: Plan,
     /// The series, in catalogue order.
     pub work: Vec<Work>,

@@ -44,11 +44,8 @@ pub const BUDGET_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// All that a run is made from.
 pub struct Setup {
-    /// What built it.
     pub build: Build,
-    /// Where it runs.
     pub site: Site,
-    /// What it does.
     pub planned: Planned,
     /// What was asked for.
     pub options: Options,
@@ -58,7 +55,6 @@ pub struct Setup {
     pub seed: u64,
     /// Name of the run.
     pub name: String,
-    /// Measuring time.
     pub budget: Duration,
     /// Calibration windows and their length.
     pub calibration: (u32, Duration),

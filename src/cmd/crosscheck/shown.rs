@@ -30,7 +30,6 @@ impl Sink {
         Sink { file, run, bar: progress_bar(), begun: Instant::now() }
     }
 
-    /// The bar goes.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -145,7 +144,6 @@ fn commands(pairing: &Pairing) -> String {
 /// What is here and what would run, listed as it is found.
 #[derive(Default)]
 pub(super) struct Listing {
-    /// The list.
     pub text: String,
     has_pairings: bool,
 }

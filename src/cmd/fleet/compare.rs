@@ -44,7 +44,6 @@ pub struct Args {
     /// Show all figures and all differences around them too
     #[arg(long)]
     all: bool,
-    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
     #[command(flatten)]

@@ -30,7 +30,6 @@ pub struct Cause {
     pub counted_as: Option<Counted>,
     /// Whether it may cost more than what a prediction counted in, and so explains a miss anyway.
     pub may_cost_more: bool,
-    /// The condition.
     pub fact: Fact,
     /// The cause, as a clause.
     pub text: &'static str,
@@ -43,7 +42,6 @@ pub struct Cause {
 /// Which figures a cause can touch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All.
     All,
     /// What a device takes: not CPU time.
     Device,

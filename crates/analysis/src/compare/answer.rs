@@ -16,7 +16,6 @@ use stats::quantile::median;
 /// latency, a lower rate and a higher cost, and so have its cases.
 #[derive(Clone, Debug)]
 pub struct Effect<'of, 'a> {
-    /// Its direction.
     pub direction: Direction,
     /// The findings, the greatest first; never empty.
     pub figures: Vec<&'of Compared<'a>>,
@@ -45,9 +44,7 @@ impl<'a> Effect<'_, 'a> {
 /// How far a comparison is to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confidence {
-    /// In one word.
     pub level: Level,
-    /// What lowers it.
     pub reasons: Vec<String>,
 }
 

@@ -59,7 +59,6 @@ impl Class {
     }
 }
 
-/// A run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "FlatRun"))]

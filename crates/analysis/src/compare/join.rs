@@ -28,7 +28,6 @@ pub struct Joined<'a> {
 pub struct Incomparable<'a> {
     /// As either run has it.
     pub figure: &'a Figure,
-    /// Why.
     pub why: Why,
 }
 
@@ -56,7 +55,6 @@ impl Why {
         }
     }
 
-    /// In words.
     pub fn text(&self) -> String {
         match self {
             Why::OnlyBase => "only in the base run".to_owned(),
@@ -73,7 +71,6 @@ impl Why {
 pub struct Joins<'a> {
     /// Those in both, by series; derived figures of an experiment are one.
     pub series: Vec<Vec<Joined<'a>>>,
-    /// The others.
     pub incomparable: Vec<Incomparable<'a>>,
 }
 

@@ -40,7 +40,6 @@ use std::collections::BTreeMap;
 /// A run with its figures.
 #[derive(Debug)]
 pub struct Measured<'run> {
-    /// The run.
     pub run: &'run Run,
     /// Its figures: all, or those that were asked for.
     pub figures: Vec<Figure>,
@@ -58,7 +57,6 @@ pub struct Comparison<'a> {
 /// One run compared with the base.
 #[derive(Debug)]
 pub struct Against<'a> {
-    /// The run.
     pub new: &'a Measured<'a>,
     /// Whether both are of the same machine.
     pub same_machine: bool,
@@ -100,7 +98,6 @@ pub struct Compared<'a> {
 /// What the comparison says of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It changed.
     Finding(Direction),
     /// No change exceeds the variation of an unchanged machine.
     Quiet,

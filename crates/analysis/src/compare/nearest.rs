@@ -16,7 +16,6 @@ const NEAREST: [&str; 2] = ["nearest", "otherwise"];
 pub struct Near<'a> {
     /// What the report prints.
     pub published: &'a Figure,
-    /// What is nearest.
     pub figure: &'a Figure,
     /// The fact that names it.
     fact: &'static str,

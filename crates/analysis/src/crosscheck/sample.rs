@@ -48,7 +48,6 @@ pub fn pairing(rival: &str, name: &str, rows: Vec<Row>) -> Pairing {
     }
 }
 
-/// A turn.
 pub fn pair(of: &Pairing, n: u32, ours: Vec<f64>, theirs: Vec<f64>) -> Pair {
     Pair {
         rival: of.rival.clone(),

@@ -63,7 +63,6 @@ fn verdict(of: &Option<Judged>) -> Option<&'static str> {
     of.as_ref()?.verdict.map(|verdict| verdict.text())
 }
 
-/// What was predicted.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Predicted<'figure> {

@@ -88,7 +88,6 @@ bench::experiment!(Ping);
 
 /// Echoes of a sparse case are at least so far apart, in ns.
 const INTERVAL_MIN_NS: u64 = 1_000_000;
-/// What ping sends.
 const USUAL_BYTES: u64 = 56;
 /// What the first echoes to another host may take beyond the windows.
 const LINK: Duration = Duration::from_millis(20);

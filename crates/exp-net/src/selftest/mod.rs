@@ -15,7 +15,6 @@ pub mod sweep;
 
 use bench::experiment::Family;
 
-/// The family's list.
 pub static FAMILY: Family = Family {
     name: "selftest",
     about: "a miniature run from end to end; its figures mean nothing",

@@ -13,7 +13,6 @@ use record::metric::Kind;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     /// Is anyone accused in a healthy fleet?

@@ -80,7 +80,6 @@ pub struct Standing {
     pub p: f64,
 }
 
-/// The sweep itself.
 pub struct First {
     pub strata: Vec<Stratum>,
     /// Stratum of each node.

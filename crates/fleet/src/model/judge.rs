@@ -27,7 +27,6 @@ const FREEDOM_LEAST: usize = 6;
 /// So many bad links of one node are the node's.
 const LINKS_OF_NODE: usize = 2;
 
-/// What is accused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Which {
     Node(usize),
@@ -94,7 +93,6 @@ impl Seen {
     }
 }
 
-/// Everything that follows.
 pub struct Judgement {
     pub first: First,
     /// Accused ones first, then by how unlikely they are.
@@ -135,7 +133,6 @@ struct Test {
     peers: f64,
 }
 
-/// Judges a fleet.
 pub fn judge(fleet: &Fleet) -> Judgement {
     let first = First::new(fleet);
     let steps: Vec<Step> = fleet.steps.iter().map(|files| step(fleet, files)).collect();

@@ -12,9 +12,7 @@ const LINKS_MOST: usize = 3;
 /// The hosts and pairs of a step.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Again {
-    /// What stands out.
     pub suspects: Vec<String>,
-    /// Their healthy peers.
     pub peers: Vec<String>,
     /// Pairs that are measured, near end first.
     pub pairs: Vec<(String, String)>,

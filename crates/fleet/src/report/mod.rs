@@ -25,7 +25,6 @@ pub struct View<'fleet> {
 }
 
 impl<'fleet> View<'fleet> {
-    /// A sweep, judged.
     pub fn new(fleet: &'fleet Fleet, titles: Titles) -> Self {
         View { fleet, judgement: judge(fleet), titles }
     }

@@ -24,7 +24,6 @@ pub(super) fn design(midr: u64) -> u64 {
     implementer(midr) << 12 | midr >> 4 & 0xfff
 }
 
-/// The implementer's name.
 pub(super) fn vendor(midr: u64) -> &'static str {
     table::implementer(implementer(midr)).unwrap_or("unknown")
 }

@@ -18,7 +18,6 @@ macro_rules! cores {
             /// Every design that plumb knows, in order of maker and age.
             pub const ALL: &[Core] = &[Core::Unknown, $(Core::$variant,)*];
 
-            /// Usual name.
             pub fn name(self) -> &'static str {
                 match self { Core::Unknown => "unknown", $(Core::$variant => $name,)* }
             }

@@ -20,14 +20,11 @@ use super::cache::Caches;
 use super::plausible::Doubts;
 use super::{Outside, Root};
 
-/// Instruction set architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arch {
-    /// 64-bit x86.
     #[serde(rename = "x86_64")]
     X86_64,
-    /// 64-bit Arm.
     Aarch64,
 }
 
@@ -37,7 +34,6 @@ pub const NO_IDLE_DRIVER: &str = "none";
 /// The processor or processors of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Architecture.
     pub arch: Arch,
     /// Another architecture, which plumb neither measures nor predicts; `arch` says nothing then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,7 +64,6 @@ pub struct Cpu {
     pub classes: Vec<CpuClass>,
     /// Every CPU that is present, in ascending order of number; offline ones included.
     pub cpus: Vec<LogicalCpu>,
-    /// Boost state.
     pub turbo: Turbo,
     /// Frequencies that CPUID states.
     pub cpuid_frequency: CpuidFrequency,
@@ -90,7 +85,6 @@ pub struct Cpu {
 /// One CPU as the scheduler counts them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LogicalCpu {
-    /// The kernel's number.
     pub id: usize,
     /// Whether it runs now.
     pub online: bool,
@@ -98,13 +92,11 @@ pub struct LogicalCpu {
     pub allowed: bool,
     /// Core number, unique within a package only.
     pub core: Option<i64>,
-    /// Socket.
     pub package: Option<i64>,
     /// Die within the package.
     pub die: Option<i64>,
     /// Cluster (cores that share an L2 or a tag), where the kernel names one.
     pub cluster: Option<i64>,
-    /// Memory node.
     pub node: Option<usize>,
     /// CPUs of the same core, this one included, ascending. Empty when unknown (offline).
     pub smt_siblings: Vec<usize>,
@@ -127,20 +119,16 @@ pub enum CoreKind {
     /// All cores of this machine are alike.
     #[default]
     Uniform,
-    /// Big core.
     Performance,
     /// Neither the biggest nor the smallest (Arm chips of three or four designs).
     Middle,
-    /// Small core.
     Efficiency,
 }
 
 /// CPUs that are alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuClass {
-    /// Which kind.
     pub kind: CoreKind,
-    /// Core design.
     pub core: Core,
     /// Numbers of its online CPUs, ascending.
     pub cpus: Vec<usize>,
@@ -151,9 +139,7 @@ pub struct CpuClass {
 /// Frequency scaling of one CPU. All in hertz.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Frequency {
-    /// Guaranteed (base) frequency.
     pub base_hz: Option<u64>,
-    /// Hardware minimum.
     pub min_hz: Option<u64>,
     /// Hardware maximum (boost included where the driver says so).
     pub max_hz: Option<u64>,
@@ -163,13 +149,10 @@ pub struct Frequency {
     pub current_hz: Option<u64>,
     /// Driver (`intel_pstate`, `acpi-cpufreq`, `amd-pstate-epp`).
     pub driver: Option<String>,
-    /// Governor.
     pub governor: Option<String>,
-    /// Energy preference.
     pub energy_preference: Option<String>,
 }
 
-/// Boost state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turbo {
     /// `Some(true)` when boost is allowed.
@@ -196,7 +179,6 @@ pub struct CpuidFrequency {
 pub struct IdleState {
     /// `POLL`, `C1`, `C6`, …
     pub name: String,
-    /// Exit latency.
     pub latency_us: u64,
     /// Residency from which the state pays.
     pub residency_us: u64,
@@ -208,7 +190,6 @@ pub struct IdleState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distance {
-    /// The same CPU.
     Same,
     /// Two CPUs of one core.
     SmtSibling,
@@ -217,7 +198,6 @@ pub enum Distance {
     SharedLlc,
     /// One socket, no common last-level cache.
     SameSocket,
-    /// Different sockets.
     OtherSocket,
 }
 

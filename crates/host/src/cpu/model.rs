@@ -15,7 +15,6 @@ pub(super) struct CpuInfo {
     common: BTreeMap<String, String>,
 }
 
-/// Parses `/proc/cpuinfo`.
 pub(super) fn parse(text: &str) -> CpuInfo {
     let mut info = CpuInfo { processors: BTreeMap::new(), common: BTreeMap::new() };
     let mut current: Option<usize> = None;

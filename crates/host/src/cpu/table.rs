@@ -8,7 +8,6 @@ pub(super) struct Model {
     pub(super) core: Core,
     /// Small designs of the same chip, the low-power ones last.
     pub(super) small: Vec<Core>,
-    /// Product family.
     pub(super) platform: Option<&'static str>,
 }
 

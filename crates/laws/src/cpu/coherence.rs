@@ -56,13 +56,11 @@ enum Fabric {
     Mesh,
     /// Intel's mesh over several dies.
     Tiles,
-    /// AMD's core complexes.
     Complexes,
     /// Clusters of Arm cores with nothing but memory in common.
     ArmClusters,
     /// A mesh between Arm cores or large clusters.
     ArmMesh,
-    /// Unknown.
     Any,
 }
 
@@ -72,7 +70,7 @@ struct Costs {
     cluster: Cluster,
     /// One socket, no common cache, ns.
     socket: Range,
-    /// Different sockets, ns.
+    /// Between different sockets, ns.
     remote: Range,
     what: &'static str,
 }

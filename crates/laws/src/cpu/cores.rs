@@ -12,9 +12,9 @@ use record::event::Range;
 pub struct CoreCosts {
     /// Instructions that enter the back end per cycle.
     pub width: f64,
-    /// Stores per cycle.
+    /// Stores in each cycle.
     pub stores: f64,
-    /// Loads per cycle.
+    /// Loads in each cycle.
     pub loads: f64,
     /// Cycles of a turn of a loop that fits every buffer: a taken branch.
     pub turn: Published,

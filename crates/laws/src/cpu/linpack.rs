@@ -28,7 +28,6 @@ const MANY_THREADS: f64 = 16.0;
 /// A solve by threads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Solve {
-    /// Equations.
     pub n: u64,
     /// Threads, one of each core of the site first.
     pub threads: usize,

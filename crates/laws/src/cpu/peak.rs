@@ -66,7 +66,6 @@ case! {
 }
 
 impl Peak {
-    /// Its instruction.
     pub fn arithmetic(&self) -> Arithmetic {
         let Peak { op, element, width, .. } = *self;
         Arithmetic { op, element, width }
@@ -85,12 +84,9 @@ impl Threads {
     }
 }
 
-/// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arithmetic {
-    /// What it does.
     pub op: Op,
-    /// To what.
     pub element: Element,
     /// Width of the registers.
     pub width: Width,
@@ -112,7 +108,6 @@ impl Arithmetic {
         Peak { op, element, width, threads }
     }
 
-    /// The instrument's kernel.
     pub fn kernel(self) -> peak::Kernel {
         let (op, element, width) = (*self.op.row(), *self.element.row(), *self.width.row());
         peak::Kernel { op, element, width }

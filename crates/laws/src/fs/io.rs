@@ -128,12 +128,11 @@ pub fn stated_ns(site: &Site, request: Request) -> f64 {
 struct Basis<'law> {
     facts: Facts<'law>,
     request: Request<'law>,
-    /// One operation, alone.
     single: Law,
     /// Its part that is the kernel's and the copy's.
     in_memory: Law,
     writing: Writing,
-    /// Bytes per ns.
+    /// In bytes per nanosecond.
     rate: Range,
     /// fs.read measured this way to read.
     is_measured: bool,

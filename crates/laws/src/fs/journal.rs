@@ -83,7 +83,6 @@ impl Medium {
 
 /// What a device takes to have something for good, in ns.
 pub struct Durable {
-    /// The class.
     pub class: &'static Device,
     /// A write of one block, answered from the device's cache where it has one.
     pub write: Law,

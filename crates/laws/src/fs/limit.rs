@@ -16,9 +16,8 @@ const SLICE_S: f64 = 0.1;
 /// The tightest limit of some operations.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Limit {
-    /// Operations per second.
+    /// In operations per second.
     per_second: f64,
-    /// What it is.
     what: String,
 }
 
@@ -52,7 +51,7 @@ pub(super) fn operation_limit(
 }
 
 impl Limit {
-    /// Operations per second.
+    /// In operations per second.
     pub(super) fn rate(&self, free: Law) -> Law {
         let (most, of) = (self.per_second, free.range);
         if of.high <= MARGIN * most {

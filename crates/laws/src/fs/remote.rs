@@ -44,9 +44,7 @@ const AHEAD_BLOCKS: Range = range(4.0, 32.0, 256.0);
 /// The client of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
-    /// The kernel's NFS.
     Nfs,
-    /// The kernel's SMB.
     Smb,
     /// A program behind FUSE.
     Fuse,
@@ -98,19 +96,15 @@ impl Reading {
 /// What lies between the reader and the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Way<'facts> {
-    /// The client.
     pub client: Client,
     /// Its file system's type.
     pub file_system: &'facts str,
-    /// What leads there.
     pub link: Link,
     /// The server's address, where it is known.
     pub server: Option<IpAddr>,
-    /// Its interface.
     pub interface: Option<&'facts str>,
     /// Its rate, if the driver reports one.
     pub bits_per_second: Option<u64>,
-    /// Its largest packet.
     pub mtu_bytes: Option<u64>,
     /// Whether another machine takes packets further.
     pub has_gateway: bool,

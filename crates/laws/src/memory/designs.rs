@@ -22,7 +22,7 @@ use record::event::Range;
 pub(super) struct Design {
     /// Loads per cycle, of at most 16, of 32 and of 64 bytes.
     pub(super) loads: [f64; 3],
-    /// Stores per cycle.
+    /// Stores in each cycle.
     pub(super) stores: [f64; 3],
     /// Loads and stores together per cycle.
     pub(super) both: [f64; 3],

@@ -18,16 +18,13 @@ const BUSY: Range = range(0.0, 0.75, 0.88);
 /// Loaders that fill a memory: fewer leave it partly idle.
 const FILLING: f64 = 8.0;
 
-/// A background load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Background {
     /// Read, copy or write.
     pub op: Op,
-    /// How it stores.
     pub stores: Stores,
     /// Share of the most that the loaders reach, 0 to 1.
     pub share: f64,
-    /// Cores that load.
     pub loaders: usize,
     /// Bytes that the chaser walks over.
     pub footprint: f64,

@@ -102,7 +102,6 @@ impl Transfer {
         Transfer { op, ..self.clone() }
     }
 
-    /// The instrument's kernel.
     pub fn kernel(&self) -> Kernel {
         let (op, stores, access) = (self.op.row().0, *self.stores.row(), *self.access.row());
         match self.width.instruments() {

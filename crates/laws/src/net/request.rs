@@ -65,7 +65,6 @@ const LOOK: Range = range(300.0, 900.0, 3_000.0);
 /// Share of the closed loop's rate from which on a queue may grow without end.
 const FULL: f64 = 0.97;
 
-/// The request rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Asked {
     /// The next when the last has its reply.
@@ -77,7 +76,6 @@ pub enum Asked {
 }
 
 impl Requests {
-    /// How many come.
     pub fn asked(&self) -> Asked {
         match (self.load, self.rate) {
             (_, Some(rate)) => Asked::Rate(rate as f64),
@@ -200,7 +198,6 @@ fn utilisation(facts: Facts, of: &Requests) -> f64 {
     }
 }
 
-/// Replies a second.
 pub fn rate(facts: Facts, of: &Requests) -> Law {
     let asked = asked(facts, of);
     // The closed loop's is what the ends manage already.

@@ -34,11 +34,9 @@ pub enum Kind {
 /// What carries a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// A stream.
     Tcp,
     /// Datagrams; those longer than a packet are cut by IP.
     Udp,
-    /// Echoes.
     Icmp,
 }
 
@@ -51,7 +49,6 @@ impl fmt::Display for Transport {
 /// How a message lies in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frames {
-    /// How many.
     pub count: u64,
     /// The message's own bytes.
     pub payload: u64,
@@ -81,7 +78,6 @@ pub struct Way<'facts> {
     pub far: Option<&'facts Interface>,
     /// Whether another machine takes packets further.
     pub has_gateway: bool,
-    /// By IPv6.
     pub is_v6: bool,
     /// TCP segments carry timestamps, according to this end's settings (the default).
     pub has_timestamps: bool,
@@ -89,7 +85,6 @@ pub struct Way<'facts> {
     pub given_rtt_ns: Option<f64>,
     /// A rate that the user gave, in bit/s.
     pub given_bits: Option<f64>,
-    /// A shaper's, likewise.
     pub shaped_bits: Option<f64>,
     /// An MTU that the user gave.
     pub given_mtu_bytes: Option<u64>,

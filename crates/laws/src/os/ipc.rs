@@ -49,7 +49,6 @@ struct Service {
     page: Range,
     /// Messages that may lie on the way, of one byte and of 4 KiB.
     queued: [f64; 2],
-    /// What that is.
     what: &'static str,
 }
 

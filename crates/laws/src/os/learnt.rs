@@ -172,7 +172,6 @@ impl Usual<'_> {
         ["getpid", "getppid"].into_iter().filter_map(beyond).min_by(f64::total_cmp)
     }
 
-    /// A whole call.
     fn ns(&self, service: Service) -> f64 {
         service.ways * self.entry_ns + self.work_ns(service)
     }

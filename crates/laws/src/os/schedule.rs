@@ -354,7 +354,6 @@ pub fn rotation() -> Law {
     )
 }
 
-/// Jain's index.
 pub fn fairness(site: &Site) -> Law {
     let because = "equal priorities get equal time, within one slice at the ends of the window";
     if quota(site).is_some() {

@@ -58,17 +58,14 @@ impl Handover {
         Handover { via, parties: None, pair: None, size: None, working_set: None }
     }
 
-    /// Parties.
     pub fn size(&self) -> u64 {
         self.size.unwrap_or(2)
     }
 
-    /// What they are.
     pub fn parties(&self) -> Parties {
         self.parties.unwrap_or(Parties::Processes)
     }
 
-    /// Where they are.
     pub fn pair(&self) -> Class {
         self.pair.unwrap_or(Class::Same)
     }

@@ -48,7 +48,6 @@ const POLLED: f64 = 0.25;
 /// What a service runs in the kernel, beyond entry and exit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// Instructions.
     pub instructions: Range,
     /// Returns of the likely number of instructions.
     pub returns: f64,
@@ -169,7 +168,6 @@ fn in_guest(site: &Site, name: &str) -> f64 {
 /// Cycles that the mitigations in force take within the kernel.
 #[derive(Clone, Copy)]
 pub struct Guards {
-    /// At each return.
     pub at_return: Range,
     /// At each indirect call.
     pub at_indirect_call: Range,

@@ -44,7 +44,7 @@ pub(crate) fn ticks_end() -> u64 {
     ticks_start()
 }
 
-/// `mrs cntvct_el0`.
+/// The instructions are `mrs cntvct_el0`.
 #[inline(always)]
 pub(crate) fn ticks_raw() -> u64 {
     let ticks: u64;
@@ -53,7 +53,7 @@ pub(crate) fn ticks_raw() -> u64 {
     ticks
 }
 
-/// `isb; mrs cntvct_el0`.
+/// The instructions are `isb; mrs cntvct_el0`.
 #[inline(always)]
 pub(crate) fn ticks_fenced() -> u64 {
     let ticks: u64;

@@ -30,7 +30,6 @@ macro_rules! saved {
 }
 pub(crate) use saved;
 
-/// Gives them back.
 macro_rules! restored {
     () => {
         "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx"
@@ -61,7 +60,7 @@ macro_rules! ticks {
 ticks! { ticks_start: "lfence", "rdtsc", "lfence"; }
 ticks! { ticks_end: "rdtscp", "lfence"; out("ecx") _, }
 ticks! {
-    /// Unordered.
+    /// Not ordered with others.
     ticks_raw: "rdtsc";
 }
 ticks! { ticks_fenced: "lfence", "rdtsc"; }
@@ -79,7 +78,7 @@ pub(crate) fn has_rdtscp() -> bool {
     __cpuid(0x8000_0000).eax >= IDENTITY && __cpuid(IDENTITY).edx >> 27 & 1 == 1
 }
 
-/// `cpuid; rdtsc`.
+/// The instructions are `cpuid; rdtsc`.
 #[inline(always)]
 pub(crate) fn ticks_cpuid() -> Option<u64> {
     let (high, low): (u32, u32);

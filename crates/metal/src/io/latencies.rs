@@ -2,7 +2,7 @@
 
 /// Values of one power of two are divided into so many: a count's value is known to 0.4 %.
 const PARTS: u64 = 128;
-/// log2 of [`PARTS`].
+/// The log2 of [`PARTS`].
 const PART_BITS: u32 = PARTS.trailing_zeros();
 
 /// Ticks from submission to completion of every operation of one or more runs.
@@ -39,14 +39,12 @@ impl Latencies {
         counted.filter(|(_, count)| **count > 0).map(|(slot, count)| (middle(slot), *count))
     }
 
-    /// Forgets all.
     pub fn clear(&mut self) {
         self.first.clear();
         self.counts.fill(0);
         self.total = 0;
     }
 
-    /// Logs `ticks` once.
     #[inline(always)]
     pub fn add(&mut self, ticks: u64) {
         if self.first.len() < self.most {

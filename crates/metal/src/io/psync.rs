@@ -22,7 +22,6 @@ impl Psync {
         Psync { file, buffers, offsets }
     }
 
-    /// The file.
     pub fn file(&self) -> &File {
         &self.file
     }

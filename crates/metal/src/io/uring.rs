@@ -28,7 +28,6 @@ pub struct UringSetup {
 }
 
 impl UringSetup {
-    /// Both.
     pub const REGISTERED: UringSetup =
         UringSetup { registered_file: true, registered_buffers: true };
 }
@@ -114,7 +113,6 @@ impl Uring {
         })
     }
 
-    /// The file.
     pub fn file(&self) -> &File {
         &self.work.file
     }

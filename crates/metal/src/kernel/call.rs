@@ -8,13 +8,9 @@ pub const MAX_ARGUMENTS: usize = 12;
 /// The type of all arguments of a call, and of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArgumentType {
-    /// 32-bit integer.
     I32,
-    /// 64-bit integer.
     I64,
-    /// Single precision.
     F32,
-    /// Double precision.
     F64,
 }
 
@@ -36,7 +32,6 @@ pub enum CallKind {
         /// 0 to [`MAX_ARGUMENTS`]. The first 6 integers (8 on aarch64) or 8
         /// floating values travel in registers, the others on the stack.
         arguments: usize,
-        /// Their type.
         argument: ArgumentType,
         /// What the callee does with them.
         frame: Frame,

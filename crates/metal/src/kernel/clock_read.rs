@@ -10,11 +10,11 @@ use crate::clock::{self, Clock};
 /// A way to read the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClockRead {
-    /// `rdtsc` (x86-64).
+    /// The instructions are `rdtsc` (x86-64).
     Rdtsc,
-    /// `lfence; rdtsc` (x86-64).
+    /// The instructions are `lfence; rdtsc` (x86-64).
     LfenceRdtsc,
-    /// `rdtscp` (x86-64).
+    /// The instructions are `rdtscp` (x86-64).
     Rdtscp,
     /// A start and an end of a timed window, [`clock::ticks_start`] and
     /// [`clock::ticks_end`]: two reads, counted as one.
@@ -29,9 +29,9 @@ pub enum ClockRead {
     ClockGettimeSyscall,
     /// `time()` of the C library, which takes it from the vDSO.
     Time,
-    /// [`Instant::now`].
+    /// It is [`Instant::now`] itself.
     Instant,
-    /// `mrs cntvct_el0` (aarch64).
+    /// The instructions are `mrs cntvct_el0` (aarch64).
     Cntvct,
     /// `isb; mrs cntvct_el0` (aarch64).
     CntvctIsb,

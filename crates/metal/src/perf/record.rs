@@ -5,7 +5,6 @@
 pub enum Record<'a> {
     /// A tracepoint was passed.
     Sample {
-        /// When.
         time_ns: u64,
         /// The thread that passed it, by its number here; 0 for the idle thread and for one that
         /// this process's namespace does not know.
@@ -15,11 +14,8 @@ pub enum Record<'a> {
     },
     /// The watched thread was taken off its CPU, or given one.
     Switch {
-        /// When.
         time_ns: u64,
-        /// The thread.
         tid: u32,
-        /// Off.
         is_out: bool,
         /// Off though it could run (Linux 4.17).
         is_preempted: bool,
@@ -28,7 +24,6 @@ pub enum Record<'a> {
     Lost {
         /// When the next one found room.
         time_ns: u64,
-        /// How many.
         count: u64,
     },
 }

@@ -30,7 +30,6 @@ pub struct Child {
 pub enum Ending {
     /// By its own exit, with this status.
     Exited(i32),
-    /// By a signal.
     Killed(i32),
 }
 
@@ -70,7 +69,6 @@ impl Child {
         }
     }
 
-    /// Its number.
     pub fn pid(&self) -> u32 {
         self.pid as u32
     }
@@ -123,7 +121,6 @@ pub(super) fn succeed(pid: libc::pid_t) -> io::Result<()> {
     }
 }
 
-/// Reaps a child.
 pub(crate) fn reap(pid: libc::pid_t) -> io::Result<Ending> {
     let mut status = 0;
     // SAFETY: `status` is ours.

@@ -40,7 +40,6 @@ pub struct Moments {
 /// What a child does before it exits with [`STATUS`].
 #[derive(Clone, Copy, Debug)]
 pub enum Then<'program> {
-    /// Nothing.
     Exit,
     /// The ten system calls that a child of stress-ng 0.15's `--fork` makes: its number and group,
     /// a session of its own, a hang-up, four attempts to change its group, a yield, and its name.
@@ -253,7 +252,6 @@ impl Watch {
     }
 }
 
-/// Ends this process.
 fn exit(status: libc::c_int) -> ! {
     // SAFETY: ends the process without running anything of it.
     unsafe { libc::_exit(status) }

@@ -90,7 +90,7 @@ impl Program {
         self.pointers.as_ptr().cast()
     }
 
-    /// As [`Program::arguments`].
+    /// The same as [`Program::arguments`].
     pub(super) fn environment(&self) -> *const *mut libc::c_char {
         self.environment.as_ptr().cast()
     }

@@ -41,12 +41,10 @@ impl Mender {
         Ok(Mender { _claim: claim, mapping })
     }
 
-    /// Base pages.
     pub fn pages(&self) -> usize {
         self.mapping.bytes() / base_page_bytes()
     }
 
-    /// The memory.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }
@@ -88,7 +86,6 @@ impl Drop for Mender {
     }
 }
 
-/// The handler.
 extern "C" fn mend(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes it to a handler with SA_SIGINFO, for its time, and for SIGSEGV the
     // address is the field in use.

@@ -49,7 +49,6 @@ pub fn direct_told(file: &File) -> io::Result<DirectTold> {
 /// Pages of a range of a file in the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
-    /// In memory.
     pub cached: u64,
     /// Of these, changed and not yet being written …
     pub dirty: u64,
@@ -114,9 +113,7 @@ pub struct FileSystemFacts {
     pub block_bytes: u64,
     /// Bytes that this user may still write.
     pub free_bytes: u64,
-    /// Bytes in all.
     pub total_bytes: u64,
-    /// Mounted read-only.
     pub is_read_only: bool,
 }
 

@@ -10,7 +10,6 @@ use rustix::fs::{OFlags, fcntl_getfl};
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
-    /// Also for writing.
     pub write: bool,
     /// Past the page cache (`O_DIRECT`).
     pub direct: bool,

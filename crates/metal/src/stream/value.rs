@@ -16,7 +16,6 @@ const PERIOD: usize = 251;
 const SCALAR: f64 = 3.0;
 /// What is added to integers: odd, so that it takes 2^64 passes to come back.
 const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
-/// An array.
 #[derive(Clone, Copy, PartialEq)]
 enum Array {
     A,

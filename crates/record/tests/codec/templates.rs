@@ -47,7 +47,6 @@ fn peers() -> Value {
         "calibration": calibration()}))
 }
 
-/// The first line.
 pub fn header() -> Value {
     let options = json!({"selectors": texts(), "preset": "$text", "budget_s": "$number",
         "precision": "$number", "set": texts(), "cpus": word(), "dir": word(), "peers": texts(),
@@ -136,7 +135,6 @@ fn round(status: &str, reason: Option<&str>) -> Value {
     round
 }
 
-/// The other lines.
 pub fn later() -> Vec<Value> {
     let ending = json!(["$or", "measured", "skipped", "failed"]);
     let all = [

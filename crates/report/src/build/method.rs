@@ -9,7 +9,6 @@ use record::quantity::{digits, render};
 use record::run::Run;
 use record::unit::Unit;
 
-/// Methodology and calibration.
 pub fn section(run: &Run) -> Section {
     let blocks = match run.header.is_published() {
         true => published(run),

@@ -32,7 +32,6 @@ const PLOTS_MAX: usize = 400;
 pub struct Shown<'run> {
     /// What legends call the run; empty where it is the only one.
     pub name: &'run str,
-    /// The run.
     pub run: &'run Run,
     /// The experiment in its plan.
     pub planned: &'run PlannedExperiment,
@@ -84,9 +83,7 @@ fn of_view(shown: &[Shown<'_>], view: &View) -> Vec<Block> {
 pub(super) struct Spot<'run> {
     /// Which of the runs.
     pub(super) run_index: usize,
-    /// The figure.
     pub(super) figure: &'run Figure,
-    /// Its metric.
     pub(super) metric: &'run Metric,
     /// Its value, in the metric's unit.
     pub(super) value: f64,

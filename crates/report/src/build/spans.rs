@@ -135,7 +135,6 @@ enum Values<'trace> {
     Named(&'trace [String]),
     /// Over a common factor, with so many decimal places.
     Scaled(f64, usize),
-    /// As they are.
     Plain,
 }
 

@@ -37,7 +37,6 @@ const MANY_NOTES: usize = 5;
 /// What of a page is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Print {
-    /// Everything.
     #[default]
     Full,
     /// What fits twenty sheets: results, the question and first plot of each experiment.
@@ -53,7 +52,6 @@ impl Print {
     }
 }
 
-/// The page.
 pub fn render(document: &Document, print: Print) -> String {
     let shown = contents::in_order(document);
     let mut drawn = Drawn::default();

@@ -9,7 +9,6 @@ use std::io::Write;
 
 /// Letters, from the first one on without [`LEFT_OUT`].
 const LETTERS: u32 = 91;
-/// The first letter.
 const FIRST: u8 = b'#';
 /// What would begin markup.
 const LEFT_OUT: u8 = b'<';

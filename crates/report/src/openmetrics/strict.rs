@@ -6,11 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A family as read.
 #[derive(Debug, Default)]
 pub struct Family {
-    /// Its type.
     pub kind: String,
     /// Its unit; empty for counts.
     pub unit: String,
-    /// What it is.
     pub help: String,
     /// Labels and value of each sample.
     pub samples: Vec<(BTreeMap<String, String>, f64)>,

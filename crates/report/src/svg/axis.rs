@@ -15,11 +15,9 @@ pub const TICK_SIZE: f64 = 11.0;
 
 /// An axis with the values at its ends and its length in pixels.
 pub struct Along<'plot> {
-    /// What it shows.
     pub axis: &'plot Axis,
     low: f64,
     high: f64,
-    /// Pixels.
     pub length: f64,
     is_vertical: bool,
 }
@@ -29,7 +27,6 @@ pub struct Along<'plot> {
 pub enum Way {
     /// From left to right.
     Right,
-    /// From below.
     Up,
 }
 

@@ -20,7 +20,7 @@ const SHADES: f64 = 20.0;
 /// Greatest ratio that a matrix of ratios has a colour of its own for, and the least one for which the
 /// colours are as deep as they get: scatter of a few per cent stays pale.
 const RATIOS_MOST: f64 = 2.0;
-/// See [`RATIOS_MOST`].
+/// See [`RATIOS_MOST`] for details.
 const RATIOS_LEAST: f64 = 1.15;
 /// Ratios that the scale of their colours may show.
 const RATIO_TICKS: [f64; 11] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.7, 2.0];
@@ -68,7 +68,6 @@ impl Colours {
     }
 }
 
-/// The picture.
 pub fn draw(grid: &Grid, width: f64, target: Target) -> Picture {
     let (rows, columns) = (grid.rows.1.len(), grid.columns.1.len());
     let colours = Colours::from_grid(grid);

@@ -8,9 +8,7 @@ use maud::{Markup, html};
 use record::quantity::scale;
 use record::unit::Unit;
 
-/// Colours that differ.
 const COLOURS: usize = 8;
-/// Symbols that differ.
 const SYMBOLS: usize = 4;
 /// Dots above which they are small.
 const CROWD: usize = 60;
@@ -19,9 +17,7 @@ const BAR: f64 = 0.66;
 
 /// The axes, and whose text is wanted.
 pub struct Area<'plot> {
-    /// The horizontal axis.
     pub x: Along<'plot>,
-    /// The vertical axis.
     pub y: Along<'plot>,
     /// What the picture is for.
     pub target: Target,

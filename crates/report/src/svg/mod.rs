@@ -50,7 +50,6 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// A plot.
     pub fn of_plot(plot: &Plot, target: Target) -> Picture {
         let panels = panels(plot);
         if panels.len() > 1 {
@@ -61,7 +60,6 @@ impl Picture {
         panel::draw(plot, if is_wide { WIDE } else { NARROW }, target)
     }
 
-    /// A matrix.
     pub fn of_grid(grid: &Grid, target: Target) -> Picture {
         let is_wide = grid.columns.1.len() > grid::MANY;
         grid::draw(grid, if is_wide { WIDE } else { NARROW }, target)

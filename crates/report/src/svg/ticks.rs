@@ -15,7 +15,6 @@ const MOST_NAMES: usize = 40;
 pub struct Scale {
     /// Unit of the values.
     pub unit: Option<Unit>,
-    /// Logarithmic.
     pub is_log: bool,
     /// Whether steps of a logarithmic axis are powers of two, as they are for bytes.
     pub is_binary: bool,

@@ -15,7 +15,6 @@ use std::io::Read;
 const BESIDE: f64 = 1.4;
 const LEVEL: f64 = 4.0;
 
-/// A stored record.
 fn recorded(name: &str) -> Run {
     let path = format!("{}/../../tests/records/{name}.jsonl.gz", env!("CARGO_MANIFEST_DIR"));
     let file = GzDecoder::new(std::fs::File::open(path).unwrap());

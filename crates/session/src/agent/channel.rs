@@ -34,7 +34,6 @@ pub const WORKER_BYTES_MAX: usize = ANSWER_BYTES_MAX - (4 << 10);
 pub const FIRST_FRAME_BYTES_MAX: usize = 64 << 10;
 /// A frame once begun is whole in this time, at both ends.
 pub const FRAME_TIME: Duration = Duration::from_secs(10);
-/// And a handshake.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Bytes taken at once. What a connection holds beyond its limits.
 const READ_BYTES: usize = 16 << 10;
@@ -298,7 +297,6 @@ impl Channel {
         }
     }
 
-    /// This end's address.
     pub fn local_address(&self) -> Option<IpAddr> {
         match &self.carrier {
             Carrier::Tcp(stream) => Some(stream.local_addr().ok()?.ip().to_canonical()),

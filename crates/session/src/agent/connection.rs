@@ -40,7 +40,6 @@ pub struct Busy {
 
 /// What it takes to reach an agent.
 pub struct Reach {
-    /// Where it is.
     pub url: PeerUrl,
     /// What a `tcp://` one shares.
     pub key: Option<Key>,

@@ -36,7 +36,6 @@ impl Decoder {
         self.limit = limit;
     }
 
-    /// Takes bytes in.
     pub fn push(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
     }

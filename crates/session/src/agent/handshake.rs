@@ -36,7 +36,6 @@ const EMPTY_BYTES: usize = 16;
 /// Bytes shown of what is no hello.
 const SHOWN_BYTES: usize = 60;
 
-/// The sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A session, which asks.
@@ -48,10 +47,8 @@ pub enum Role {
 /// Why two ends do not come together.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
-    /// Something else spoke.
     #[error("the other end is not plumb: it sent {0:?}")]
     NotPlumb(String),
-    /// Another version.
     #[error(
         "the other end uses version {0} of the agent protocol, this plumb uses version {VERSION}: \
          install the same version of plumb at both ends"
@@ -89,7 +86,6 @@ pub struct Secured {
     pub rest: Vec<u8>,
 }
 
-/// The session's side.
 pub struct Initiator {
     held: Vec<u8>,
     has_hello: bool,
@@ -125,7 +121,6 @@ impl Initiator {
     }
 }
 
-/// The agent's side.
 pub struct Responder {
     held: Vec<u8>,
     stage: Stage,

@@ -26,7 +26,6 @@ const O_NONBLOCK: i32 = 0o4000;
 /// What of a mode lets others in.
 const OTHERS: u32 = 0o077;
 
-/// A shared key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; KEY_BYTES]);
 
@@ -98,7 +97,6 @@ impl fmt::Debug for Key {
 /// A key of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The key.
     pub key: Key,
     /// Whose it is, as the list says; may be empty.
     pub name: String,
@@ -113,7 +111,6 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Of one key.
     pub fn single(key: &Key) -> Keys {
         let named = Named { key: key.clone(), name: String::new() };
         Keys { path: None, seen: None, keys: Rc::new([named]) }

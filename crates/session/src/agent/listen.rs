@@ -37,7 +37,6 @@ pub struct Listener<'agent> {
     options: &'agent Options<'agent>,
     keys: Keys,
     listener: TcpListener,
-    /// The oldest first.
     pending: Vec<Pending>,
     session: Option<ServedSession<'agent>>,
 }

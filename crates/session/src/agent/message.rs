@@ -21,7 +21,6 @@ pub enum ToAgent {
     Serve {
         /// Number that answers carry.
         round: u64,
-        /// What to serve.
         order: Box<RoundOrder>,
     },
     /// The near end is done: the worker of this round drains, reports its counts, ends.
@@ -35,10 +34,7 @@ pub enum ToAgent {
         within_s: f64,
     },
     /// The round is given up: its worker is ended.
-    Stop {
-        /// Which.
-        round: u64,
-    },
+    Stop { round: u64 },
     /// The session is over.
     End,
     /// First and last: what the wall clock there shows.
@@ -78,35 +74,21 @@ pub enum FromAgent {
     Welcome(Box<Facts>),
     /// The wall clock, in seconds since 1970.
     Clock {
-        /// See [`super::clock`].
+        /// See [`super::clock`] for details.
         wall_s: f64,
     },
     /// Another one is served.
     Busy {
         /// Until when it expected to take, RFC 3339 in UTC.
         until: String,
-        /// Whose.
         by: String,
     },
     /// This session is not served, and why, with the way out.
-    Refused {
-        /// Why.
-        reason: String,
-    },
+    Refused { reason: String },
     /// What the worker of a round said.
-    Worker {
-        /// Which round.
-        round: u64,
-        /// What it said.
-        message: Box<FromWorker>,
-    },
+    Worker { round: u64, message: Box<FromWorker> },
     /// A round has ended without its worker's having said so: it was refused, or its worker died.
-    Ended {
-        /// Which.
-        round: u64,
-        /// Why.
-        reason: String,
-    },
+    Ended { round: u64, reason: String },
 }
 
 /// An agent's facts about its host.
@@ -114,13 +96,11 @@ pub enum FromAgent {
 pub struct Facts {
     /// Its version of plumb.
     pub plumb: String,
-    /// The machine.
     pub host: Host,
     /// Its environment, by name.
     pub environment: BTreeMap<String, String>,
     /// CPUs of its ends of rounds, the preferred one first.
     pub cpus: Vec<usize>,
-    /// Its clocks.
     pub calibration: Calibration,
     /// The address of its data connections.
     pub address: IpAddr,

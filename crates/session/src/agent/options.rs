@@ -23,7 +23,6 @@ pub struct Options<'agent> {
     pub data: Option<IpAddr>,
     /// A silent session is kept for at least this time when another one asks.
     pub silence: Duration,
-    /// Starts a worker.
     pub start_worker: fn() -> Result<WorkerProcess>,
     /// Receives the events, a line each.
     pub log: &'agent dyn Fn(&str),
@@ -34,9 +33,7 @@ pub struct Options<'agent> {
 /// The addresses of a session's connection, where they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// This end's.
     pub local: Option<IpAddr>,
-    /// The session's.
     pub remote: Option<IpAddr>,
 }
 

@@ -96,7 +96,6 @@ impl<'agent> ServedSession<'agent> {
         })
     }
 
-    /// Whose it is.
     pub fn client(&self) -> &str {
         &self.client
     }

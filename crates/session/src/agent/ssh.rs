@@ -181,7 +181,6 @@ impl Carrier {
         explanation(status, &said.join(" "), self.route.as_ref())
     }
 
-    /// Ends it.
     pub fn kill(&self) {
         // The group may already be gone.
         let _ = metal::process::kill_group(self.child.id());

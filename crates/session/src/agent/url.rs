@@ -26,11 +26,9 @@ pub struct PeerUrl {
 pub enum Transport {
     /// The system's ssh starts it and carries its standard streams.
     Ssh(Ssh),
-    /// It listens.
     Tcp {
         /// Name or address, without the brackets of an IPv6 one.
         host: String,
-        /// Port.
         port: u16,
     },
     /// A command starts it and carries its standard streams; for `sh -c`.
@@ -107,7 +105,7 @@ impl PeerUrl {
     }
 }
 
-/// `[USER@]HOST[:PORT][/PATH]`.
+/// Written like this: `[USER@]HOST[:PORT][/PATH]`.
 fn ssh(rest: &str) -> Result<Transport, String> {
     let (authority, path) = match rest.find('/') {
         Some(at) => rest.split_at(at),
@@ -145,7 +143,7 @@ fn ssh(rest: &str) -> Result<Transport, String> {
     }))
 }
 
-/// `HOST:PORT`.
+/// Written like this: `HOST:PORT`.
 fn tcp(rest: &str) -> Result<Transport, String> {
     match host_and_port(rest.trim_end_matches('/'))? {
         (host, Some(port)) => Ok(Transport::Tcp { host, port }),

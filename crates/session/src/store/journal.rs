@@ -43,7 +43,6 @@ const O_NONBLOCK: i32 = 0o4000;
 /// What one run changed.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
-    /// Where it ran.
     place: Place,
     undos: Vec<Undo>,
     /// The file system of the work directory, as [`holder`] finds it; `None` where it does not.
@@ -140,7 +139,6 @@ impl WorkDir {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

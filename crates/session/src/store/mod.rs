@@ -330,7 +330,6 @@ impl RecordFile {
         Ok((record, recording))
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

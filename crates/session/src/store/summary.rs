@@ -43,9 +43,8 @@ pub struct Facts {
     pub seed: u64,
     /// `quick`, `standard` or `thorough`.
     pub preset: String,
-    /// The machine.
     pub machine: MachineIdentity,
-    /// `release` or `debug`.
+    /// Written like this: `release` or `debug`.
     pub profile: String,
     /// How it ended; `None` if it was killed.
     pub end: Option<End>,
@@ -83,7 +82,6 @@ impl Facts {
 pub struct Beside {
     /// Tools with which something was compared.
     pub tools: usize,
-    /// Figures that were.
     pub compared: usize,
     /// Of these, those that missed their goal.
     pub missed: usize,
@@ -92,13 +90,10 @@ pub struct Beside {
 /// A figure, in the metric's unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Key.
     pub key: Key,
     /// Unit, direction and class of its metric.
     pub about: About,
-    /// The estimate.
     pub value: f64,
-    /// Its interval.
     pub ci: Option<(f64, f64)>,
     /// Its cycles, of a figure of the core.
     pub cycles: Option<f64>,
@@ -111,16 +106,13 @@ pub struct Row {
 pub struct About {
     /// Unit of its values.
     pub unit: Unit,
-    /// Direction of improvement.
     pub better: Better,
-    /// Class.
     pub kind: Kind,
 }
 
 /// What is kept of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Content {
-    /// The run.
     pub facts: Facts,
     /// Its figures that have a value; none where they were not asked for.
     pub figures: Vec<Row>,
@@ -133,7 +125,6 @@ pub struct Stored {
     pub name: String,
     /// Length of the record, in bytes.
     pub size_bytes: u64,
-    /// What it is.
     pub state: State,
 }
 
@@ -150,7 +141,6 @@ pub enum State {
 
 /// How records are read whose files of figures are missing, stale or damaged.
 pub struct Reader<'read> {
-    /// The store.
     pub store: &'read Store,
     /// What the analysis is made of: figures by another one are stale.
     pub analysis: &'read str,

@@ -36,7 +36,6 @@ const NUMBER_MAX: u64 = 1 << 40;
 /// Datagrams that are under way when the sender stops come in this time.
 const QUIET_MIN: Duration = Duration::from_millis(4);
 const QUIET_ROUND_TRIPS: u32 = 3;
-/// The longest drain.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// A drain waits so many times as long as the longest silence between two datagrams before it: a
 /// queue on the way hands them out as slowly as it did then.

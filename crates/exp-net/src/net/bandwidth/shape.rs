@@ -111,7 +111,6 @@ pub(super) struct Enough;
 pub(super) struct Sent {
     pub(super) bytes: u64,
     pub(super) messages: u64,
-    /// Those by stream.
     pub(super) streams: Vec<u64>,
     /// Messages that it would not take.
     pub(super) refused: u64,

@@ -184,7 +184,6 @@ const LOOKS: u32 = 64;
 /// Which of an end's two figures a connection yields: they take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// What close(2) took.
     Close,
     /// From the call that sends the FIN until it is acknowledged.
     Acknowledged,

@@ -223,7 +223,6 @@ pub(super) mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    /// Of line 1.
     pub(in super::super) fn codes() -> Codes {
         gate(TOKEN).codes(1)
     }

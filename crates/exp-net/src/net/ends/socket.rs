@@ -22,9 +22,7 @@ pub const NO_PORTS: [u16; 0] = [];
 /// A connected socket that an experiment's messages go through.
 #[derive(Debug)]
 pub enum Socket {
-    /// TCP, with TCP_NODELAY.
     Stream(TcpStream),
-    /// UDP.
     Datagram(UdpSocket),
 }
 

@@ -58,7 +58,6 @@ case! {
 }
 
 impl Work {
-    /// Whether it reads.
     pub fn is_read(&self) -> bool {
         self.op == Op::Read
     }
@@ -102,7 +101,6 @@ impl Work {
 /// A case and what is known of its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request<'case> {
-    /// What it does.
     pub work: &'case Work,
     /// Bytes of the file.
     pub(super) span: f64,

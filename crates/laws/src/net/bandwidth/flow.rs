@@ -82,9 +82,7 @@ impl Streams {
 /// A case with what it came to.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// The case.
     pub bytes: Bytes,
-    /// Streams.
     pub streams: u64,
     /// Time from one datagram to the next; 0: as fast as it goes.
     pub interval_ns: u64,

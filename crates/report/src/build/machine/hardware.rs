@@ -118,7 +118,6 @@ pub(super) fn dimms(facts: &Facts) -> Option<Table> {
     })
 }
 
-/// Disks.
 pub(super) fn disks(facts: &Facts) -> Option<Table> {
     let rows = shown_disks(facts).map(|disk| {
         let fua = match disk["fua"].as_bool() {
@@ -144,7 +143,6 @@ pub(super) fn disks(facts: &Facts) -> Option<Table> {
     ))
 }
 
-/// Network cards.
 pub(super) fn cards(facts: &Facts) -> Option<Table> {
     let rows = shown_cards(facts).map(|card| {
         let is_wireless = card["wireless"] == true;

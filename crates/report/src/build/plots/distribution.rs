@@ -12,13 +12,11 @@ use record::view::View;
 
 /// What the places along the axis are called.
 const NAMES: [&str; 8] = ["p10", "p25", "p50", "p75", "p90", "p99", "p99.9", "max"];
-/// The median's place.
 const MEDIAN: f64 = 2.0;
 /// Samples from which a distribution is drawn.
 const LEAST_SAMPLES: u64 = 20;
 /// Metrics that have a picture; the others' percentiles are in the tables.
 const MOST_PICTURES: usize = 1;
-/// Distinguishable lines.
 const MOST_LINES: usize = 6;
 /// Greatest over least drawn value from which the axis is logarithmic.
 const APART: f64 = 8.0;

@@ -8,7 +8,6 @@ use crate::fs::prelude::*;
 use std::fs::File;
 use std::io;
 
-/// One block, whole.
 #[inline]
 pub(super) fn block(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     loop {

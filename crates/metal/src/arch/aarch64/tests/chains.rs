@@ -3,7 +3,7 @@
 use super::super::chains::CHAINS;
 use super::{SUBS_X0_1, check_loops};
 
-/// ldr xt, [xt].
+/// It is ldr xt, [xt].
 fn load(register: u32) -> u32 {
     0xf940_0000 | register << 5 | register
 }

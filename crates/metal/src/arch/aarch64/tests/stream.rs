@@ -32,7 +32,6 @@ struct Moved {
     is_vector: bool,
     base: u32,
     offset: u64,
-    /// Of each register.
     bytes: usize,
     registers: Vec<u32>,
 }
