@@ -135,9 +135,9 @@ fn environment(
     shifts: &[Shift],
     index: usize,
 ) -> Vec<(String, String, String)> {
-    let first = index.checked_sub(1).map_or(0, |before| shifts[before].at);
-    let end = shifts.get(index + 1).map_or(over.points.len(), |next| next.at);
-    let at = shifts[index].at;
+    let first = index.checked_sub(1).map_or(0, |before| shifts[before].first);
+    let end = shifts.get(index + 1).map_or(over.points.len(), |next| next.first);
+    let at = shifts[index].first;
     let of = |points: &[RunPoint], name: &str| -> Option<Option<String>> {
         let mut texts = points.iter().map(|point| runs[point.run].environment.get(name).cloned());
         let one = texts.next()?;
@@ -165,7 +165,7 @@ impl Trend {
         let first = self.shifts.first().map_or(whole, |first| first.shift.before);
         let level = |index: usize| {
             let passed = self.shifts.iter().rev();
-            let mut passed = passed.filter(|changed| changed.shift.at <= index);
+            let mut passed = passed.filter(|changed| changed.shift.first <= index);
             passed.next().map_or(first, |changed| changed.shift.after)
         };
         (0..self.over.points.len()).map(level).collect()
@@ -270,7 +270,7 @@ mod tests {
         let [changed] = found.trends[77].shifts.as_slice() else {
             panic!("{:?}", found.trends[77].shifts)
         };
-        assert_eq!(changed.shift.at, 12);
+        assert_eq!(changed.shift.first, 12);
         let kernel = ["kernel", "6.1", "6.2"].map(str::to_owned);
         assert_eq!(changed.environment, [kernel.into()]);
     }

@@ -27,7 +27,7 @@ pub fn csv(trends: &Trends) -> String {
     for trend in &trends.trends {
         let key = &trend.over.key;
         for (index, (point, level)) in trend.over.points.iter().zip(trend.levels()).enumerate() {
-            let shift = trend.shifts.iter().find(|changed| changed.shift.at == index);
+            let shift = trend.shifts.iter().find(|changed| changed.shift.first == index);
             let size = shift.map(|changed| changed.shift.size);
             let run = &trends.runs[point.run];
             rows.push(vec![
@@ -93,7 +93,7 @@ fn of_shift(trends: &Trends, trend: &Trend, changed: &Changed) -> Value {
     let environment = environment
         .map(|(name, before, after)| json!({"name": name, "before": before, "after": after}));
     json!({
-        "run": name(shift.at),
+        "run": name(shift.first),
         "earliest": name(shift.place.0),
         "latest": name(shift.place.1),
         "before": shift.before,

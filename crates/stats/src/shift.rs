@@ -38,7 +38,7 @@ const RESAMPLES: usize = 199;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shift {
     /// Index of the first run at the new level.
-    pub at: usize,
+    pub first: usize,
     /// First and last index where the new level may begin: 2.5 and 97.5 % of resamples.
     pub place: (usize, usize),
     /// Median of the runs between the shift before and this one.
@@ -89,7 +89,7 @@ pub fn shifts(values: &[f64], least: f64, chance: &mut Chance) -> Vec<Shift> {
         .iter()
         .zip(&around)
         .map(|(&at, &(before, after))| Shift {
-            at,
+            first: at,
             place: place(before, after, at),
             before: median(before).unwrap_or(f64::NAN),
             after: median(after).unwrap_or(f64::NAN),
@@ -336,7 +336,7 @@ mod tests {
                 values[at..].iter_mut().for_each(|value| *value *= 1.1);
                 let shifts = found(&values, deviation, &mut chance);
                 let [only] = shifts.as_slice() else { continue };
-                exact += u32::from(only.at == at);
+                exact += u32::from(only.first == at);
                 covered += u32::from((only.place.0..=only.place.1).contains(&at));
                 if let Change::Ratio { interval: Some(interval), .. } = only.size {
                     sized += u32::from(interval.contains(1.1));
@@ -356,7 +356,7 @@ mod tests {
         values[15..].iter_mut().for_each(|value| *value *= 1.2);
         values[30..].iter_mut().for_each(|value| *value /= 1.3);
         let places: Vec<usize> =
-            found(&values, 0.015, &mut chance).iter().map(|shift| shift.at).collect();
+            found(&values, 0.015, &mut chance).iter().map(|shift| shift.first).collect();
         assert_eq!(places, [15, 30]);
         let mut values = constant(&mut draw, 60, 0.001);
         values[30..].iter_mut().for_each(|value| *value *= 1.01);
@@ -387,6 +387,6 @@ mod tests {
         let p = p_value(&eight, &mut chance).expect("eight runs");
         // Two of the seventy ways to choose four of eight.
         assert!((p - 2.0 / 70.0).abs() < 0.003, "{p}");
-        assert_eq!(found(&eight, 0.04, &mut chance)[0].at, 4);
+        assert_eq!(found(&eight, 0.04, &mut chance)[0].first, 4);
     }
 }

@@ -104,7 +104,7 @@ fn described(found: &Trends, trend: &Trend, changed: &Changed) -> String {
         Direction::Up | Direction::Down => "changed".to_owned(),
     };
     let shift = &changed.shift;
-    let first = trend.over.points.get(shift.at).map(|point| &found.runs[point.run].started);
+    let first = trend.over.points.get(shift.first).map(|point| &found.runs[point.run].started);
     let [before, after] = [shift.before, shift.after].map(|level| render(level, trend.over.unit));
     let mut text = format!(
         "{} is {size} since {}: {before} before, {after} now",

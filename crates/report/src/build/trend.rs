@@ -57,7 +57,7 @@ fn shifts(trends: &Trends) -> Section {
         .iter()
         .flat_map(|trend| trend.shifts.iter().map(move |changed| (trend, changed)))
         .collect();
-    found.order_by_key(|(trend, changed)| trend.over.points[changed.shift.at].run);
+    found.order_by_key(|(trend, changed)| trend.over.points[changed.shift.first].run);
     let mut blocks = vec![Block::Paragraph(trends.method())];
     let (few, more): (Vec<&Trend>, Vec<&Trend>) =
         trends.trends.iter().partition(|trend| trend.over.points.len() < LEAST_RUNS);
@@ -135,7 +135,7 @@ fn shift_row(trends: &Trends, trend: &Trend, changed: &Changed) -> Row {
         .collect();
     Row::always_shown(vec![
         Cell::plain(trend.over.key.to_string()),
-        Cell::plain(name(shift.at)),
+        Cell::plain(name(shift.first)),
         Cell::plain(match shift.place {
             (low, high) if low == high => "same".to_owned(),
             (low, high) => format!("{} … {}", name(low), name(high)),
@@ -212,7 +212,7 @@ fn table(trends: &Trends, trend: &Trend) -> Table {
     let level_of = trend.levels();
     let row = |index: usize, point: &RunPoint| {
         let told = shown(point.value, point.ci, trend.over.unit);
-        let begins = trend.shifts.iter().find(|changed| changed.shift.at == index);
+        let begins = trend.shifts.iter().find(|changed| changed.shift.first == index);
         let tone = begins.map_or(Tone::Plain, |changed| tone(trend, changed));
         let relative = match level_of[index] {
             level if level > 0.0 && point.value > 0.0 => change(point.value / level),
@@ -262,7 +262,7 @@ fn plot(trends: &Trends, trend: &Trend) -> Plot {
             .shifts
             .iter()
             .map(|changed| Marker {
-                x: changed.shift.at as f64 - 0.5,
+                x: changed.shift.first as f64 - 0.5,
                 label: change_text(changed.shift.size, unit).0,
                 is_measured: true,
             })
@@ -282,7 +282,7 @@ fn levels(trend: &Trend) -> Vec<Series> {
             ..Point::plain(f64::from(index), level)
         })
         .collect();
-    let begins = trend.shifts.iter().map(|changed| changed.shift.at);
+    let begins = trend.shifts.iter().map(|changed| changed.shift.first);
     let begins: Vec<usize> = std::iter::once(0).chain(begins).chain([points.len()]).collect();
     let stretches = begins.windows(2).map(|pair| points[pair[0]..pair[1]].to_vec());
     stretches.map(|points| Series::new("level", Shape::Line, points)).collect()
