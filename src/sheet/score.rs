@@ -113,7 +113,7 @@ fn site(sheet: &Sheet) -> Site {
         path: FILES.into(),
         file_system: mount.fs.clone(),
         allowance_bytes: 0,
-        portions: Vec::new(),
+        shares: 0,
     });
     let (host, stop) = (sheet.host.clone(), AtomicBool::new(false));
     let bare =

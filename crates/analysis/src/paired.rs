@@ -74,7 +74,7 @@ fn is_same(one: &Figure, other: &Figure) -> bool {
     one.experiment == other.experiment && one.case == other.case && name(one) == name(other)
 }
 
-/// The pairs of a figure; `None` where there are none, or where its values have no ratio.
+/// The pairs of a figure; `None` without pairs, or where the values have no ratio.
 fn compared(one: &Figure, other: &Figure) -> Option<Paired> {
     let metric = one.metric.as_ref()?;
     // The core alone is not compared with a core that others shared.

@@ -26,7 +26,7 @@ fn ours(ours: &Ours, site: &Site) -> Duration {
                 path: Default::default(),
                 file_system: String::new(),
                 allowance_bytes: site.memory_bytes,
-                portions: Vec::new(),
+                shares: bench::device::ALL_SHARES,
             })
         }),
         case_ns: case_ns(ours.preset),

@@ -52,7 +52,7 @@ impl Noise {
         text.lines().map(line).collect()
     }
 
-    /// A few figures of low noise, for tests of what is done with a sweep.
+    /// A few figures of low noise, for tests of sweeps.
     pub fn plain() -> Vec<Noise> {
         let one = |(experiment, better, kind): (&str, Better, Option<Kind>)| {
             let runs =

@@ -1,5 +1,5 @@
 //! A node's file: JSON Lines, one [`Line`] each, sealed with its checksum as the lines of a run's record.
-//! It grows while the node measures, so that a node that dies leaves what it had.
+//! It grows while the node measures, so a node that dies leaves the figures until then.
 
 use anyhow::{Context, Error, Result};
 use record::key::{CaseId, Key};

@@ -326,7 +326,7 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// Measures a pair, and writes what came of it.
+    /// Measures a pair, and writes the result.
     fn near(&mut self, slot: u32, what: &Slot, far: u32, place: u16) {
         let partner = self.options.place.list.hosts[far as usize].clone();
         match self.pair(slot, what, far, place) {

@@ -178,7 +178,7 @@ pub fn from_lines(files: impl IntoIterator<Item = (String, Vec<Line>)>) -> Fleet
     assembled(all, figures.all, None, Vec::new())
 }
 
-/// A node's file, and what is wrong with it. Errors: it is none.
+/// A node's file, and its damage. Errors: the file is not a node's.
 fn node_file(path: &Path, figures: &mut Figures) -> Result<(NodeFile, Option<String>)> {
     let reader = file::reader(path)?;
     let mut lines = record::lines::Lines::new(reader, LINE_BYTES_MAX);
@@ -217,7 +217,7 @@ fn parsed(line: &[u8]) -> Option<Line> {
     (check(line) == Seal::Intact).then(|| serde_json::from_slice(line).ok()).flatten()
 }
 
-/// The header on a first line. Errors: it is none, or of another version.
+/// The header on a first line. Errors: the line is no header, or one of another version.
 fn header(line: &[u8]) -> Result<Header> {
     let value: serde_json::Value =
         serde_json::from_slice(line).context("it is not a node's file")?;

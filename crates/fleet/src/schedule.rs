@@ -47,7 +47,7 @@ const LOADS: u32 = 2;
 const LOADS_LEAST: u32 = 4;
 /// The partners meet in this part of a slot; the rest is for measuring.
 pub const MEETING: f64 = 0.25;
-/// A slot ends so much earlier for a measurement, in seconds: what is started must end.
+/// A slot ends so much earlier for a measurement, in seconds, because its programs must end.
 pub const ENDING_S: f64 = 0.5;
 /// The experiment that loads a path.
 const RATES: &str = "net.bandwidth";

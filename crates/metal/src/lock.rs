@@ -13,7 +13,7 @@ use crate::path::{Flags, Location};
 /// What everybody may do with such a file.
 const SHARED: u32 = 0o666;
 
-/// Opens a file that every user may read and write, and makes it where there is none; one that was
+/// Opens a file that every user may read and write, and makes it where it is missing; one that was
 /// there keeps its mode. No link in its place is followed, nor one of another user on the way, and
 /// nothing but a regular file of one name is taken: somebody else may have put another there. Errors:
 /// it is something else, or cannot be opened or made.
@@ -30,7 +30,7 @@ pub fn open_shared(path: &Path) -> io::Result<File> {
                 }
                 made => {
                     let file = made?;
-                    // The mask of the process took some of it.
+                    // The mask of the process took some permissions.
                     file.set_permissions(Permissions::from_mode(SHARED))?;
                     file
                 }

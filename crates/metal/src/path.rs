@@ -44,7 +44,7 @@ pub struct Location {
 /// What a name is replaced by when a file is renamed to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum There {
-    /// The file that had it.
+    /// The file that the line is from.
     Replaced,
     /// Nothing, if it is there: `AlreadyExists`.
     Kept,

@@ -25,7 +25,7 @@ pub struct Column {
     pub is_in_csv: bool,
     /// What it is, of one that is in JSON lines.
     pub about: Option<&'static str>,
-    /// What tables for people show of it.
+    /// How tables for people show it.
     shown: Option<Shown>,
 }
 

@@ -29,7 +29,7 @@ pub enum Audience {
     Everyone,
     /// Readers of a whole report: not the terminal.
     Page,
-    /// Readers of the page, which unfolds what is long: neither the terminal nor Markdown.
+    /// Readers of the page, which unfolds long parts: neither the terminal nor Markdown.
     Screen,
     /// Readers of the page and of the terminal's whole report: not Markdown.
     Verbose,

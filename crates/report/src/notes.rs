@@ -16,7 +16,7 @@
 
 use crate::document::{Block, Document, Section};
 
-/// The heading of what is said of no experiment.
+/// The heading of notes about no experiment.
 const CONCLUSIONS: &str = "Conclusions";
 /// Begins the line that names the authors.
 const AUTHORS: &str = "Authors:";

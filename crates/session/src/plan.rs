@@ -1,7 +1,6 @@
 //! A plan: a selection resolved against one site.
 
 mod demands;
-mod room;
 
 use self::demands::demand_few;
 use crate::budget::Claim;
@@ -11,8 +10,8 @@ use crate::setup::Usage;
 use bench::device;
 use bench::experiment::placement;
 use bench::experiment::{
-    AnyExperiment, Card, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site, Skip,
-    ViewCard, lacks_loopback,
+    AnyExperiment, Card, DirFacts, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site,
+    Skip, ViewCard, lacks_loopback,
 };
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
@@ -125,8 +124,7 @@ pub fn plan(
     let chosen: Vec<(&'static Family, &'static dyn AnyExperiment)> = experiments(families)
         .filter(|(family, experiment)| selection.wants(family, experiment.card()))
         .collect();
-    let ids: Vec<&'static str> = chosen.iter().map(|(_, one)| one.card().id).collect();
-    let site = &room::shared(site, &ids);
+    let site = &shared(site, |id| chosen.iter().any(|(_, experiment)| experiment.card().id == id));
     let levels = levels(&chosen);
     let mut planned = Planned::nothing(preset);
     planned.plan.looks = preset.looks().to_vec();
@@ -175,6 +173,12 @@ pub fn plan(
     planned.plan.stages.retain(|stage| !stage.is_empty());
     planned.plan.eta_s = stated_eta(&planned.work, preset.looks(), budget).as_secs_f64();
     Ok(planned)
+}
+
+/// The site where what may be written is divided among the chosen experiments.
+fn shared(site: &Site, is_chosen: impl Fn(&str) -> bool) -> Site {
+    let dir = |dir: DirFacts| DirFacts { shares: device::shares(is_chosen), ..dir };
+    Site { dir: site.dir.clone().map(dir), ..site.clone() }
 }
 
 impl Planned {
@@ -324,7 +328,7 @@ fn offer(
         let cases = offer.series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
         let wanted = cases.chain(offer.skipped.iter().map(|(case, _)| case));
         let wanted: BTreeSet<CaseId> = wanted.filter(|case| is_wanted(case)).cloned().gather();
-        if !wanted.is_empty() && device::share(card.id) > 0 {
+        if !wanted.is_empty() && device::shares(|id| id == card.id) > 0 {
             // What may be written is for these cases alone.
             offer = match offered(&Params { only: Some(wanted), ..params.clone() }) {
                 Ok(offer) => offer,

@@ -1,4 +1,4 @@
-//! Members of a serialised figure that are no fields of it as they are.
+//! Members of a serialised figure that differ from its fields.
 
 use super::{Figure, Judged};
 use record::event::{Bound, Condition, Prediction, Shares};
@@ -38,7 +38,7 @@ pub(super) struct Prior<'figure> {
     prediction: &'figure Option<Judged>,
     /// Its verdict: `within`, `faster than predicted`, `slower than predicted`, `above prediction`,
     /// `below prediction`, `impossible`, `not predictable from here` (the range is wider than a factor
-    /// of 10, or there is none: a miss); null without a value.
+    /// of 10, or the range is missing: a miss); null without a value.
     verdict: Option<&'static str>,
 }
 

@@ -160,7 +160,7 @@ static CARD: Card = Card {
         ViewCard::line("size", "bandwidth").log().each(&["pair"]),
     ],
     keys: &[
-        KeyFigure::new("pipe,", "same", "round_trip", "via=pipe,pair=same,size=1"),
+        KeyFigure::new("pipe,", "same CPU", "round_trip", "via=pipe,pair=same,size=1"),
         KeyFigure::new("pipe,", "other CPU", "round_trip", "via=pipe,pair=llc|socket|other,size=1"),
     ],
     ..Card::PLAIN

@@ -85,7 +85,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether it hides what is to be found: a tenth in a hardware figure, or half in a link.
+    /// Whether it hides a loss of a tenth in a hardware figure, or of half in a link.
     pub fn hides(&self) -> bool {
         let sought = if self.stratum.is_some() { SOUGHT } else { SOUGHT_LINK };
         let is_sought = self.kind == Kind::Hardware || self.stratum.is_none();

@@ -8,12 +8,12 @@ use record::order::{Gather, InOrder};
 use report::document::{Block, Cell, Row, Section, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows of the table of what is missing.
+/// Rows of the table of missing figures.
 const ROWS: usize = 200;
 /// Hosts that are named for one reason.
 const HOSTS: usize = 4;
 
-/// Hosts without a file, or without an end, and what is known of why.
+/// Hosts without a file, or without an end, with the known reason.
 pub(super) fn lost(fleet: &Fleet) -> Vec<(String, String)> {
     let present: BTreeSet<&str> = fleet.nodes.iter().map(|node| node.header.host.as_str()).gather();
     let listed = fleet.hosts.iter().flatten();

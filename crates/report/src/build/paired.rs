@@ -9,7 +9,7 @@ use record::order::InOrder;
 use record::quantity::render;
 use serde::Serialize;
 
-/// Two commands that were compared, and what came of it.
+/// Two commands that were compared, and the figures under both.
 pub struct Comparison<'a> {
     /// The commands that make the states A and B.
     pub commands: [&'a str; 2],
