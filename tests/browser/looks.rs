@@ -27,14 +27,17 @@ fn colours_follow_the_system_until_the_reader_chooses() {
     let (dark, light) = (seen(DARK), seen(LIGHT));
     let word = |tab: &Tab| -> String { tab.get("document.getElementById('scheme').textContent") };
     assert_eq!(tab.eval(&light), true);
-    // The reader's system changes while the page is open.
-    for (is_dark, seen) in [(true, &dark), (false, &light)] {
+    let offered = word(&tab);
+    // The reader's system changes while the page is open. The button's word follows the browser's
+    // event, which comes after the colours.
+    for (is_dark, seen, differs) in [(true, &dark, true), (false, &light, false)] {
         tab.look(Look { is_dark, ..Look::DESK });
         tab.wait_for("the system's colours, of the plots too", seen);
+        let is_other = format!("document.getElementById('scheme').textContent !== '{offered}'");
+        tab.wait_for("the button's word", &format!("({is_other}) === {differs}"));
     }
     // By the pointer, where it stands.
     tab.eval("scrollTo(0, 0)");
-    let offered = word(&tab);
     tab.click("document.getElementById('scheme')");
     tab.wait_for("the dark that was chosen", &dark);
     assert_ne!(word(&tab), offered);
