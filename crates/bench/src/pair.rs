@@ -1,6 +1,8 @@
 //! Where two parties run: the `pair` parameter, which is a case and never an accident.
 
 use crate::experiment::{Domain, Field, Param, Role, Site, Skip};
+use crate::measure::{Bench, Declared};
+use anyhow::{Context, Result, ensure};
 use host::Distance;
 use record::case::{Case, Series};
 use record::key::{CaseId, Value};
@@ -102,6 +104,18 @@ pub fn named(site: &Site, name: &str) -> Result<Pair, Skip> {
         Some(class) => in_class(site, class),
         None => Err(Skip::because(format!("`{name}` is not a class of pairs"))),
     }
+}
+
+/// The CPUs of a placed case, which are those of the round's environment.
+///
+/// # Errors
+/// The case is not placed, or the round is not on the first of them.
+pub fn enter(case: &Case, bench: &mut Bench) -> Result<[usize; 2]> {
+    let both = cpus(case).context("the case has not been placed")?;
+    let (here, first) = (bench.order().cpu(), both[0]);
+    ensure!(here == first, "the case was placed on CPU {first}, the round is on {here}");
+    bench.declare(Declared::Cpus(&both));
+    Ok(both)
 }
 
 /// Places every case of a series: its two CPUs are in what its symbols resolved to. Errors: this

@@ -1,9 +1,8 @@
 //! How far the counters of two CPUs are apart: no later than what light in the caches allows.
 
 use super::clock::Clock;
-use anyhow::{Context, Result, bail};
-use host::refused;
-use metal::place;
+use super::team::Team;
+use anyhow::{Result, bail};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,47 +41,29 @@ impl Offset {
 #[repr(align(128))]
 struct Mailbox(AtomicU64);
 
-/// A message that there will be none.
-const GONE: u64 = u64::MAX;
-
 /// Bounds the offset between the clocks of two CPUs by exchanges between two pinned threads: about
 /// a millisecond. Errors: the CPUs are the same or cannot be pinned to; a thread does not get its
-/// CPU for two seconds.
+/// CPU for ten seconds.
 pub fn offset(clock: Clock, first: usize, second: usize, exchanges: usize) -> Result<Offset> {
     if first == second {
         bail!("a CPU has no offset to itself");
     }
     let forth = Mailbox(AtomicU64::new(0));
     let back = Mailbox(AtomicU64::new(0));
-    let (least_back, least_forth) = thread::scope(|scope| {
-        let far = thread::Builder::new().spawn_scoped(scope, || {
-            place::pin(second).with_context(|| format!("pinning to CPU {second}"))?;
-            let mut least = i64::MAX;
-            for _ in 0..exchanges {
+    let least = Team::each(&[first, second], vec![true, false], |is_first| {
+        let mut least = i64::MAX;
+        for _ in 0..exchanges {
+            if is_first {
+                send(clock, &forth);
+                least = least.min(receive(clock, &back)?);
+            } else {
                 least = least.min(receive(clock, &forth)?);
                 send(clock, &back);
             }
-            Ok::<_, anyhow::Error>(least)
-        });
-        let far = far.map_err(refused::explained)?;
-        let near = thread::Builder::new().spawn_scoped(scope, || {
-            place::pin(first).with_context(|| format!("pinning to CPU {first}"))?;
-            let mut least = i64::MAX;
-            for _ in 0..exchanges {
-                send(clock, &forth);
-                least = least.min(receive(clock, &back)?);
-            }
-            Ok::<_, anyhow::Error>(least)
-        });
-        if near.is_err() {
-            forth.0.store(GONE, Ordering::Release);
         }
-        // A far end that is left alone otherwise gives up after its patience.
-        let near = near.map_err(refused::explained)?.join();
-        let near = near.expect("the exchange does not panic");
-        let far = far.join().expect("the exchange does not panic");
-        Ok::<_, anyhow::Error>((near?, far?))
+        Ok(least)
     })?;
+    let [least_back, least_forth] = least[..] else { bail!("an end is missing") };
     Ok(bound(clock, least_forth, least_back))
 }
 
@@ -107,9 +88,6 @@ fn receive(clock: Clock, mailbox: &Mailbox) -> Result<i64> {
     loop {
         for _ in 0..SPINS {
             let sent = mailbox.0.load(Ordering::Acquire);
-            if sent == GONE {
-                bail!("the other thread could not be made");
-            }
             if sent != 0 {
                 let now = clock.end();
                 mailbox.0.store(0, Ordering::Relaxed);
@@ -128,9 +106,8 @@ fn receive(clock: Clock, mailbox: &Mailbox) -> Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GONE, Mailbox, bound, offset, receive};
+    use super::{bound, offset};
     use crate::measure::clock::Clock;
-    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn the_offset_lies_between_the_quickest_messages() {
@@ -140,12 +117,6 @@ mod tests {
         assert_eq!(apart.bound_ns(), 160.0);
         assert!(apart.allows(16_000.0));
         assert!(!apart.allows(15_999.0));
-    }
-
-    #[test]
-    fn an_end_left_alone_is_told() {
-        let mailbox = Mailbox(AtomicU64::new(GONE));
-        receive(Clock::Monotonic, &mailbox).expect_err("nobody is there");
     }
 
     #[test]

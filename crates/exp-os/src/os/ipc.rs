@@ -310,10 +310,7 @@ fn no_figure(way: &Way, metric: &str) -> Option<&'static str> {
 
 fn exchange<P: Party>(bench: &mut Bench, case: &Case, way: &Way, ends: [P; 2]) -> Result<()> {
     let size = way.size;
-    let [mine, theirs] = pair::cpus(case).context("the case was not resolved")?;
-    let here = bench.order().cpu();
-    ensure!(here == mine, "the round is on CPU {here}, the case on {mine}");
-    bench.declare(Declared::Cpus(&[mine, theirs]));
+    let [mine, theirs] = pair::enter(case, bench)?;
     let mut peer = Peer::start(ends, usize::try_from(size)?, theirs)?;
     let mut messages = 0;
     if no_figure(way, "round_trip").is_none() {

@@ -326,9 +326,7 @@ fn row(series: &Series) -> u64 {
 }
 
 fn measure_circle(case: &Case, of: &Handover, row: u64, bench: &mut Bench) -> Result<()> {
-    let [first, second] = pair::cpus(case).context("the case has not been placed")?;
-    let here = bench.order().cpu();
-    ensure!(first == here, "the case was placed on CPU {first}, the round is on {here}");
+    let [first, second] = pair::enter(case, bench)?;
     let mut cpus = vec![second; usize::try_from(of.size())?];
     cpus[0] = first;
     let plan = Plan {
@@ -340,7 +338,6 @@ fn measure_circle(case: &Case, of: &Handover, row: u64, bench: &mut Bench) -> Re
         patient: matches!(of.via, Via::Ring | Via::Yield),
         working_set: of.working_set(),
     };
-    bench.declare(Declared::Cpus(&[first, second]));
     timing::measure(case, Circle::form(&plan)?, row, bench)
 }
 

@@ -5,13 +5,12 @@ use super::super::trace::{self, Threshold};
 use super::REHEARSAL_NS;
 use super::seen::{Look, Seen};
 use super::{shares, ticking, traces};
-use bench::measure::Windows as ClockWindows;
+use bench::measure::{Team, Windows as ClockWindows};
 use bench::prelude::*;
 use host::kernel::Virtualisation;
 use host::{Outside, Root};
 use laws::noise::Cause;
 use metal::gaps::Tracer;
-use metal::place;
 use record::event::Samples;
 
 /// Gaps from here on, in ns, are counted alike whatever the threshold.
@@ -83,18 +82,15 @@ fn on<T: Send>(
         return Ok((work()?, None));
     }
     let (clock, rehearsal) = (bench.order().clock(), bench.order().rehearsal);
-    std::thread::scope(|scope| {
-        let there = scope.spawn(|| {
-            place::pin(cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
-            let windows = if rehearsal { ClockWindows::REHEARSAL } else { ClockWindows::FULL };
-            let mut core = CoreClock::new(clock, windows);
-            let before = core.estimate().hz;
-            let done = work()?;
-            let after = core.estimate().hz;
-            Ok((done, Some(steady(before, after))))
-        });
-        there.join().map_err(|_| anyhow!("the thread on CPU {cpu} panicked"))?
-    })
+    let done = Team::each(&[cpu], vec![work], |work| {
+        let windows = if rehearsal { ClockWindows::REHEARSAL } else { ClockWindows::FULL };
+        let mut core = CoreClock::new(clock, windows);
+        let before = core.estimate().hz;
+        let done = work()?;
+        let after = core.estimate().hz;
+        Ok((done, Some(steady(before, after))))
+    })?;
+    done.into_iter().next().context("no thread ran")
 }
 
 pub(super) fn steady(before: Option<f64>, after: Option<f64>) -> Option<f64> {
