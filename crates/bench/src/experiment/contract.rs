@@ -194,6 +194,11 @@ impl<E: Experiment> AnyExperiment for E {
             |case: &E::Case| params.only.as_ref().is_none_or(|only| only.contains(&case.id()));
         let cases = once_each(all.filter_map(E::complete).filter(is_left));
         let mut offer = E::series(site, cases, params)?;
+        let is_nothing = offer.series.is_empty() && offer.skipped.is_empty();
+        if is_nothing && params.only.is_none() && params.preset == Preset::Quick {
+            let skip = Skip::because("the quick preset has no case of it");
+            return Err(skip.needs("--preset standard"));
+        }
         if E::CARD.params.iter().any(|param| param.name == FAR) {
             let measured = offer.series.iter_mut().flat_map(|series| &mut series.cases);
             let skipped = offer.skipped.iter_mut().map(|(id, _)| id);

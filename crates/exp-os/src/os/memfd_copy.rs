@@ -100,7 +100,7 @@ impl Experiment for MemfdCopy {
     const MANUAL: &'static str = bench::manual!("memfd_copy.rs");
 
     fn cases(_: &Site, preset: Preset) -> Vec<Copied> {
-        let sizes = &[4 << 10, 64 << 10, 1 << 20, 16 << 20][..[1, 0, 3, 4][preset as usize]];
+        let sizes = &[4 << 10, 1 << 20, 64 << 10, 16 << 20][..[1, 0, 2, 4][preset as usize]];
         let of = |&via| sizes.iter().map(move |&size| Copied { via, size });
         Via::ALL.iter().flat_map(of).collect()
     }
