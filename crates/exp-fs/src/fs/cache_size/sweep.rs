@@ -4,7 +4,8 @@
 use super::grown::{BLOCK_BYTES, Grown, Limits, Pass};
 use super::sizes::{PASSES, STEP_BYTES, pass_limits};
 use super::{Limit, Swept};
-use crate::fs::file::{Account, Opened};
+use crate::fs::file::Opened;
+use crate::fs::job::Account;
 use crate::fs::offered::text_at;
 use crate::fs::prelude::*;
 use bench::measure::{Settled, settle};

@@ -3,7 +3,8 @@
 
 use super::readers::{Errand, Reader, ReaderWindow, Shared, read};
 use super::{As, Competing, ID};
-use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
+use crate::fs::file::{self, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
+use crate::fs::job::Account;
 use crate::fs::offered::{common_clock, cost, describe_place, text_at};
 use crate::fs::prelude::*;
 use bench::measure::{Settled, settle};
