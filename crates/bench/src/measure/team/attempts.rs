@@ -1,6 +1,7 @@
 //! Windows again where others had the CPUs: by that counter, never by the rate that was reached.
 
-use super::{Member, NeverTogether, Shared, Stretch};
+use super::window::{Member, NeverTogether, Shared};
+use crate::measure::width::Stretch;
 use anyhow::{Result, bail};
 use metal::process::rusage_self;
 use stats::width::is_alone;
@@ -21,13 +22,13 @@ pub const REHEARSAL_NS: f64 = 5e6;
 
 /// A window, and how far its members had their CPUs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CrewWindow {
+pub struct BestWindow {
     pub shared: Shared,
     /// Share of their lives that they were on a CPU, at most 1.
     pub share: f64,
 }
 
-impl CrewWindow {
+impl BestWindow {
     /// Units per second in the median steps of all members together, where they may be added up:
     /// they had their CPUs and worked at the same time. A quota, steal or other load leaves most
     /// steps of each as they are, and their sum would be a rate that the machine never reached.
@@ -105,7 +106,7 @@ impl Member {
     }
 }
 
-/// Windows of a crew until in one its members had their CPUs (at least 93 % of their lives; with
+/// Windows of a team until in one its members had their CPUs (at least 93 % of their lives; with
 /// `any` that does not count), three in all or ten in a rehearsal; the one in which they had most.
 /// One in which they were never together does not count. Errors: any other failure of a window, at
 /// once; or in none were they together.
@@ -113,7 +114,7 @@ pub fn best_window(
     rehearsal: bool,
     any: bool,
     mut run: impl FnMut() -> Result<Shared>,
-) -> Result<CrewWindow> {
+) -> Result<BestWindow> {
     let wanted = if any || rehearsal { 0.0 } else { HAD_SHARE };
     let most = ATTEMPTS[usize::from(!rehearsal)];
     let (share, shared) = attempts(most, wanted, || {
@@ -123,7 +124,7 @@ pub fn best_window(
         let life_ns = begin.elapsed().as_nanos() as f64 * shared.members.len() as f64;
         Ok((had_ns / life_ns, shared))
     })?;
-    Ok(CrewWindow { shared, share: share.min(1.0) })
+    Ok(BestWindow { shared, share: share.min(1.0) })
 }
 
 /// CPU time of this process so far, ended threads included, in ns.
@@ -164,7 +165,7 @@ fn attempts<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::{CrewWindow, attempts};
+    use super::{BestWindow, attempts};
     use super::{Member, NeverTogether, Shared, Stretch};
     use crate::measure::WrongResult;
 
@@ -254,7 +255,7 @@ mod tests {
                 way: 0,
                 members: vec![member(None, None); threads],
             };
-            let had = CrewWindow { shared, share };
+            let had = BestWindow { shared, share };
             (had.steady_rate(), had.note().is_some(), had.shared.notes().len())
         };
         assert_eq!(steady(2, 0.97, 0.95), (Some(10.0), false, 0));

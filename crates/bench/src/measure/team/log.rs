@@ -80,7 +80,7 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use super::super::POINTS;
+    use super::super::window::POINTS;
     use super::Log;
 
     #[test]

@@ -1,11 +1,11 @@
-use super::{Account, Crew, Log, Member, NeverTogether};
+use super::{Account, Log, Member, NeverTogether, TeamWindow};
 use crate::measure::CoreClock;
 use crate::measure::clock::Clock;
 use anyhow::{Result, bail};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-fn crew(cpus: Vec<usize>) -> Crew {
-    Crew::new(Clock::Monotonic, cpus, 2e6, true)
+fn team(cpus: Vec<usize>) -> TeamWindow {
+    TeamWindow::new(Clock::Monotonic, cpus, 2e6, true)
 }
 
 fn allowed() -> Vec<usize> {
@@ -24,7 +24,7 @@ fn of_ten<T>(mut attempt: impl FnMut() -> Result<T>) -> T {
 fn every_member_works_on_its_cpu_in_the_shared_window() {
     let cpus = allowed();
     let shared = of_ten(|| {
-        crew(cpus.clone()).run(|_| {
+        team(cpus.clone()).run(|_| {
             Ok(|| {
                 std::hint::black_box(metal::kernel::chain_add(10_000));
                 Ok(10_000)
@@ -44,7 +44,7 @@ fn members_may_take_the_core_clock_their_own_way() {
     let cpu = allowed()[0];
     let shared = of_ten(|| {
         let looks = AtomicU32::new(0);
-        crew(vec![cpu]).run_probed(|_| {
+        team(vec![cpu]).run_probed(|_| {
             let looks = &looks;
             let probe =
                 move |_: &mut CoreClock| Some(f64::from(looks.fetch_add(1, Ordering::Relaxed)));
@@ -61,7 +61,7 @@ fn members_may_take_the_core_clock_their_own_way() {
 fn the_way_that_all_together_are_fastest_at_is_worked_in() {
     let cpus = allowed();
     let shared = of_ten(|| {
-        crew(cpus.clone()).run_ways(3, |_| {
+        team(cpus.clone()).run_ways(3, |_| {
             // The same work, and the second way claims a thousand times as much.
             let step = |way: usize| {
                 std::hint::black_box(metal::kernel::chain_add(10_000));
@@ -73,7 +73,7 @@ fn the_way_that_all_together_are_fastest_at_is_worked_in() {
     assert_eq!(shared.way, 1);
     // Only the way that was chosen counts in the window.
     let units = shared.members[0].units;
-    let one = of_ten(|| crew(cpus.clone()).run(|_| Ok(|| Ok(1))));
+    let one = of_ten(|| team(cpus.clone()).run(|_| Ok(|| Ok(1))));
     assert!(units > 1.0 && one.way == 0);
 }
 
@@ -81,9 +81,9 @@ fn the_way_that_all_together_are_fastest_at_is_worked_in() {
 fn one_members_reason_ends_all_at_every_stage() {
     let cpus = allowed();
     let reason = |stage: &'static str| {
-        let outcome = crew(cpus.clone()).run(|index| {
+        let outcome = team(cpus.clone()).run(|index| {
             if stage == "panic" && index == 0 {
-                panic!("a panic that the crew must survive");
+                panic!("a panic that the team must survive");
             }
             if stage == "enlist" && index == 0 {
                 bail!("no apparatus");
@@ -112,17 +112,17 @@ fn members_that_were_never_together_are_told_from_those_that_failed() {
         log.push(first_tick, 0);
         Ok(Account { log, start: 1000, way: 0, member: Member::default() })
     };
-    let crew = crew(vec![0, 1]);
-    let apart = crew.settle(vec![account(1000), account(u64::MAX / 2)]);
+    let team = team(vec![0, 1]);
+    let apart = team.settle(vec![account(1000), account(u64::MAX / 2)]);
     assert!(apart.expect_err("one was late").is::<NeverTogether>());
-    let failed = crew.settle(vec![account(1000), Err(anyhow::anyhow!("its own reason"))]);
+    let failed = team.settle(vec![account(1000), Err(anyhow::anyhow!("its own reason"))]);
     assert!(!failed.expect_err("one failed").is::<NeverTogether>());
 }
 
 #[test]
-fn a_crew_of_nobody_or_nowhere_is_refused() {
+fn a_team_of_nobody_or_nowhere_is_refused() {
     let step = |_| Ok(|| Ok(1));
-    crew(vec![]).run(step).expect_err("nobody");
-    let nowhere = crew(vec![100_000]).run(step).expect_err("nowhere");
+    team(vec![]).run(step).expect_err("nobody");
+    let nowhere = team(vec![100_000]).run(step).expect_err("nowhere");
     assert!(format!("{nowhere:#}").contains("100000"), "{nowhere:#}");
 }
