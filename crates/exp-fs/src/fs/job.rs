@@ -4,7 +4,9 @@
 //! fs.read, fs.io and fs.remote are what they ask of jobs.
 
 mod account;
+mod competing;
 mod figures;
+mod limit;
 mod member;
 mod places;
 mod server;
@@ -12,6 +14,8 @@ mod together;
 mod watch;
 
 pub(super) use account::Account;
+pub(super) use competing::{As, READS_LEAST, ReaderWindow, Shared, WARM_READS, WINDOW_MOST_NS};
+pub(super) use limit::{OwnGroup, in_memory};
 pub(super) use watch::Below;
 
 use super::file::{BLOCK_BYTES, WARM_TRIES};

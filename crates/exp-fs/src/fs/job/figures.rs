@@ -110,7 +110,10 @@ fn shared_rate(clock: Clock, is_ring: bool, did: &[Did]) -> Result<f64> {
     let until = steady.map(|steady| steady.until_tick).min();
     let (from, until) = (from.unwrap_or(0), until.unwrap_or(0));
     ensure!(from < until, "the threads of the case never all worked at the same time");
-    let done = |did: &Did| done_by(is_ring, did, until) - done_by(is_ring, did, from);
+    let done = |did: &Did| {
+        let by = |tick| done_by(is_ring, &did.runs[0], did.log.first(), tick);
+        by(until) - by(from)
+    };
     let operations: f64 = did.iter().map(done).sum();
     Ok(operations * 1e9 / clock.between_ns(from, until))
 }
@@ -118,8 +121,7 @@ fn shared_rate(clock: Clock, is_ring: bool, did: &[Did]) -> Result<f64> {
 /// Operations that a thread had done by a tick, the part of the one that it was at included. One
 /// after another, each took its share of the run by its latency; of so many that not all are
 /// listed, and of a ring's, each as much as any other.
-fn done_by(is_ring: bool, did: &Did, tick: u64) -> f64 {
-    let (ran, listed) = (&did.runs[0], did.log.first());
+pub(super) fn done_by(is_ring: bool, ran: &Ran, listed: &[u64], tick: u64) -> f64 {
     let evenly = |from: u64, until: u64, operations: u64| {
         let share = tick.saturating_sub(from) as f64 / until.saturating_sub(from).max(1) as f64;
         operations as f64 * share.min(1.0)

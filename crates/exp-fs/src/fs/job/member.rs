@@ -9,9 +9,10 @@ use crate::fs::prelude::*;
 use crate::fs::window::Window;
 use laws::fs::Mode;
 use laws::fs::io::Work;
-use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop, Uring, UringSetup};
+use metal::io::{Buffers, Failure, Latencies, Op, Psync, Ran, Stop, Uring, UringSetup};
 use metal::memory::base_page_bytes;
 use metal::storage::{Way, residency};
+use std::io::ErrorKind;
 
 /// Blocks whose contents are checked after a run.
 const CHECKED: usize = 8;
@@ -29,6 +30,35 @@ const SHARE_IGNORED: f64 = 0.01;
 enum Engine {
     Psync(Psync),
     Ring(Box<Uring>),
+}
+
+/// A member's file: as the operations find it, and through the page cache.
+pub(super) struct Opening {
+    opened: Opened,
+    plain: Opened,
+}
+
+impl Opening {
+    pub(super) fn new(job: &Job, index: usize) -> Result<Opening> {
+        let (work, region) = (job.work, &job.regions[index]);
+        let path = &region.path;
+        let opened = opened(path, work)?;
+        let alignment = opened.memory_alignment.max(opened.offset_alignment);
+        ensure!(
+            work.block.is_multiple_of(alignment),
+            "cache: O_DIRECT is missing for blocks of {} bytes: it needs multiples of {alignment} \
+             bytes here",
+            work.block
+        );
+        let plain = file::open(path, Mode::Cached)?;
+        match work.mode {
+            // Each direct write would have to evict the file's cached pages.
+            mode if mode.is_cold() || mode.is_direct() => plain.make_cold(0, 0)?,
+            // Partial pages would have to be read before they are written.
+            _ => plain.warm(region.start, region.bytes)?,
+        }
+        Ok(Opening { opened, plain })
+    }
 }
 
 pub(super) struct Member {
@@ -50,25 +80,15 @@ impl Member {
     /// Opens the file, brings it into the state that the job asks for, and makes everything that
     /// the operations need.
     pub(super) fn prepare(job: &Job, index: usize) -> Result<Member> {
+        Member::with(job, index, Opening::new(job, index)?)
+    }
+
+    /// The same with a file that is in that state.
+    pub(super) fn with(job: &Job, index: usize, opening: Opening) -> Result<Member> {
         let (work, region) = (job.work, &job.regions[index]);
-        let path = &region.path;
-        let opened = opened(path, work)?;
-        let alignment = opened.memory_alignment.max(opened.offset_alignment);
-        ensure!(
-            work.block.is_multiple_of(alignment),
-            "cache: O_DIRECT is missing for blocks of {} bytes: it needs multiples of {alignment} \
-             bytes here",
-            work.block
-        );
-        let plain = file::open(path, Mode::Cached)?;
-        match work.mode {
-            // Each direct write would have to evict the file's cached pages.
-            mode if mode.is_cold() || mode.is_direct() => plain.make_cold(0, 0)?,
-            // Partial pages would have to be read before they are written.
-            _ => plain.warm(region.start, region.bytes)?,
-        }
+        let Opening { opened, plain } = opening;
         let seed = job.seed ^ ((index as u64) << 32);
-        let contents = file::seed_of(path);
+        let contents = file::seed_of(&region.path);
         let buffers = Buffers::new(blocks(job)?, usize::try_from(work.block)?, contents ^ seed)
             .context("memory for the blocks")?;
         let engine = match work.is_ring() {
@@ -97,6 +117,18 @@ impl Member {
             moved: 0,
             notes: opened.notes,
         })
+    }
+
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    pub(super) fn log(&self) -> &Latencies {
+        &self.log
+    }
+
+    pub(super) fn log_mut(&mut self) -> &mut Latencies {
+        &mut self.log
     }
 
     /// Runs from `start` to the end of the window: one, or passes that follow each other. Of passes
@@ -179,6 +211,26 @@ impl Member {
         Ok(ran)
     }
 
+    /// One run until it is over, which is asked before each operation.
+    pub(super) fn run_until(
+        &mut self,
+        clock: Clock,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Ran, Failure> {
+        let (places, log) = (&mut self.places, &mut self.log);
+        let stop = Stop { until_tick: u64::MAX, at_least: 0, at_most: u64::MAX };
+        let next = || if is_over() { None } else { places.next() };
+        match (&mut self.engine, clock) {
+            (Engine::Psync(engine), Clock::Monotonic) => {
+                engine.run(self.op, next, metal::clock::monotonic_ns, stop, log)
+            }
+            (Engine::Psync(engine), Clock::Counter { .. }) => {
+                engine.run(self.op, next, metal::clock::ticks_end, stop, log)
+            }
+            (Engine::Ring(_), _) => Err(Failure::Engine(ErrorKind::Unsupported.into())),
+        }
+    }
+
     pub(super) fn did(self, job: &Job, mut runs: Vec<Ran>) -> Did {
         let passes = runs.len();
         if job.pass.is_some() {
@@ -234,7 +286,7 @@ impl Member {
 
     /// Demands that the last blocks hold what their file has there: what was prepared, or, for
     /// writes, that the file has what one of those has that went there.
-    fn check(&self, work: Work) -> Result<()> {
+    pub(super) fn check(&self, work: Work) -> Result<()> {
         let last = self.last_blocks();
         // If blocks in flight overlap, the last one is unknown.
         if !work.is_read() && work.is_ring() && self.places.count() < 2 * last.len() as u64 {

@@ -131,6 +131,18 @@ mod tests {
     }
 
     #[test]
+    fn each_seed_begins_elsewhere() {
+        for pattern in [Random, Sequential] {
+            let begin = |seed| {
+                let work = work(pattern, Mode::Direct, 4096);
+                Places::new(work, &region(0, 64 * MIB), false, seed).expect("room").next()
+            };
+            let begun: BTreeSet<_> = [7, 8, 7 ^ (1 << 32), 8 ^ (1 << 32)].map(begin).into();
+            assert_eq!(begun.len(), 4, "{pattern:?}");
+        }
+    }
+
+    #[test]
     fn cold_places_come_once() {
         for pattern in [Random, Sequential] {
             let mut places = Places::new(work(pattern, Mode::Cold, 4096), &region(0, MIB), true, 1)
