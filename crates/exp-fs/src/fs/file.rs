@@ -1,14 +1,11 @@
-//! Files of the family: prepared data, the ways to open it, and where its bytes came from.
+//! Files of the family: prepared data, the ways to open it, and what of it is in memory.
 //!
 //! Nothing about a file is taken for granted. O_DIRECT is asked for (statx), set (F_GETFL) and
 //! tried: a read past the page cache leaves nothing in it. Cold is what cachestat or mincore find
-//! nowhere in memory. Where bytes came from is what the kernel counted for this process and for the
-//! device.
+//! nowhere in memory.
 
-mod account;
 mod ground;
 
-pub(super) use account::{Account, Moved};
 pub(super) use ground::{Ground, Kind, below, ground, ground_facts, ground_note, only_memory};
 
 use crate::fs::prelude::*;

@@ -78,13 +78,12 @@
 //! open(2) on O_DIRECT and NFS, nfs(5) on close-to-open.
 
 mod mounted;
-mod passes;
 mod target;
 
 use super::file::BLOCK_BYTES;
 use super::offered::{Offered, cost};
 use crate::fs::prelude::*;
-use laws::fs::Mode;
+use laws::fs::{Mode, READS};
 use laws::fs::remote::{self as law, Client, Reading};
 
 bench::experiment!(Remote);
@@ -92,8 +91,6 @@ bench::experiment!(Remote);
 /// Sizes of files in KiB: R0's 128 KiB to 3 MiB, and 2^0 to 2^8 MiB.
 const THOROUGH_KIB: [u64; 14] =
     [128, 256, 512, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768, 65536, 131072, 262144];
-/// A share of bytes that did not come from the server that is not worth a word.
-const SHARE_UNTOLD: f64 = 0.01;
 /// For stated costs: a link of which nothing is known, in bytes per s; opening, asking and making a
 /// file cold in a case, and a worker's start and end, in ns.
 const SLOW_LINK: u64 = 12_500_000;
@@ -106,7 +103,9 @@ case! {
         /// blocks in order, or each once in random order
         pattern: Pattern,
         /// how the file is read, as in fs.read
-        mode: Mode,
+        mode: Mode = Domain::Symbols(&[
+            "direct", "direct_sync", "cold", "cold_no_readahead", "cached",
+        ]),
         /// size of the file
         size: u64,
     }
@@ -176,7 +175,7 @@ impl Experiment for Remote {
                 &[Mode::Direct, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached],
                 &[128, 3072, 65536],
             ),
-            Preset::Thorough => (Mode::ALL, &THOROUGH_KIB),
+            Preset::Thorough => (&READS, &THOROUGH_KIB),
         };
         let ways = Pattern::ALL.iter().flat_map(|way| modes.iter().map(move |mode| (*way, *mode)));
         ways.flat_map(|(pattern, mode)| {

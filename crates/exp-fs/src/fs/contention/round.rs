@@ -1,21 +1,16 @@
 //! A round: the readers' files, what it costs, the readers set to work on their CPUs, and what they
 //! had written down.
 
-use super::readers::{Errand, Reader, ReaderWindow, Shared, read};
 use super::{As, Competing, ID};
-use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
-use crate::fs::offered::{common_clock, cost, describe_place, text_at};
+use crate::fs::file::{self, BLOCK_BYTES, Mode};
+use crate::fs::job::{
+    Below, Job, READS_LEAST, ReaderWindow, Region, Shared, WARM_READS, WINDOW_MOST_NS,
+};
+use crate::fs::offered::{common_clock, cost, describe_place, in_ns, settled, text_at};
 use crate::fs::prelude::*;
-use bench::measure::{Settled, settle};
 use host::format_cpus;
 use laws::fs::contention as law;
-
-/// A window lasts until the measured reader has had so many reads and each other one …
-pub(super) const READS_LEAST: u64 = 8;
-/// … but no longer than this, in ns.
-pub(super) const WINDOW_MOST_NS: f64 = 2e9;
-/// Reads of each reader before the common start.
-pub(super) const WARM_READS: u64 = 2;
+use laws::fs::io::{Engine, Files, Op, Work};
 
 /// For stated costs: a reader made and ended, files looked at before a case, a worker's start and
 /// end, in ns.
@@ -25,7 +20,7 @@ const FILE_NS: f64 = 1e5;
 const CASE_NS: f64 = 1e6;
 const WORKER_NS: f64 = 35e6;
 
-const REHEARSAL_NS: f64 = 1e6;
+const REHEARSAL_NS: u64 = 1_000_000;
 /// A CPU that readers used for this share of the window is what they wait for.
 const BUSY: f64 = 0.9;
 
@@ -72,67 +67,65 @@ pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
 }
 
 pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-    let dir = bench.order().directory()?.to_owned();
     let window_ns = match bench.order().rehearsal {
         true => REHEARSAL_NS,
-        false => series.setting("window").context("the window setting is missing")? as f64,
+        false => series.setting("window").context("the window setting is missing")?,
     };
-    let round = Duration::from_nanos(window_ns as u64) * series.cases.len() as u32;
-    let (mut files, mut settled): (Files, Option<Settled>) = (Files::default(), None);
+    let (dir, settled) = settled(bench, window_ns.saturating_mul(series.cases.len() as u64))?;
     bench.each_of::<Competing>(series, |bench, case, competing| {
-        let count = competing.competitors as usize + 1;
-        let files = cold(&mut files, &dir, competing.size, count)?;
-        // Once a round, before its first case.
-        let settled = match settled {
-            Some(settled) => settled,
-            None => *settled.insert(settle(&files[0].opened.file, round)?),
-        };
-        let cpus = cpus(&bench.order().cpus, count);
-        let errand = Errand {
-            kind: competing.readers,
-            clock: common_clock(bench, &cpus, window_ns)?,
-            window_ns,
-            is_free: bench.order().is_free(),
-        };
-        let readers = of_files(files, &cpus, &competing, bench.order().seed);
-        let number = text_at(case, "device_number");
-        let account = Account::begin(number);
-        let shared = read(&readers, errand)?;
-        // Processes have been reaped, and with that the kernel has added their counts to this
-        // one's.
-        let moved = account.end(shared.readers.iter().map(|had| had.asked).sum());
-        bench.declare(Declared::Cpus(&cpus));
+        let job = job(bench, case, &competing, &dir, window_ns)?;
+        let shared = job.competing(competing.readers)?;
+        bench.declare(Declared::Cpus(&job.cpus));
         bench.declare(Declared::Switches(switches_among(&shared.readers)));
-        let samples = record(case, bench, &shared, errand.clock)?;
+        let samples = record(case, bench, &shared, job.clock)?;
         describe(samples, &shared);
         describe_place(samples, case, settled);
-        moved.describe(samples);
-        samples.notes.extend(files[0].opened.notes.iter().cloned());
+        shared.moved.describe(samples);
+        samples.notes.extend(shared.notes);
         Ok(())
     });
     Ok(())
 }
 
-fn of_files<'file>(
-    files: &'file [Prepared],
-    cpus: &[usize],
+/// What the readers of a case do: each reads a file of its own, from a place of its own in each
+/// round and case, or a device remembers.
+fn job<'case>(
+    bench: &mut Bench,
+    case: &'case Case,
     competing: &Competing,
-    seed: u64,
-) -> Vec<Reader<'file>> {
-    // Other places in each round and case, or a device remembers.
-    let mut draw = fastrand::Rng::with_seed(order_seed(seed, &competing.id()));
-    let blocks = competing.size / BLOCK_BYTES as u64;
-    let placed = files.iter().zip(cpus);
-    placed
-        .map(|(file, cpu)| Reader {
-            file: &file.opened.file,
-            seed: file.seed,
-            blocks,
-            first: draw.u64(..),
-            random: competing.pattern == Pattern::Random,
-            cpu: *cpu,
-        })
-        .collect()
+    dir: &Path,
+    window_ns: u64,
+) -> Result<Job<'case>> {
+    let &Competing { size, pattern, competitors, .. } = competing;
+    let threads = competitors + 1;
+    let cpus = cpus(&bench.order().cpus, threads as usize);
+    let region = |index| {
+        let path = dir.join(name(size, index));
+        Region { path, start: 0, bytes: size, first: None }
+    };
+    Ok(Job {
+        work: Work {
+            op: Op::Read,
+            pattern,
+            mode: Mode::Direct,
+            block: BLOCK_BYTES as u64,
+            engine: Engine::Psync,
+            depth: 1,
+            threads,
+            files: Some(Files::Own),
+        },
+        regions: (0..threads).map(region).collect(),
+        pass: None,
+        seed: file::order_seed(bench.order().seed, &case.id),
+        clock: common_clock(bench, &cpus, window_ns as f64)?,
+        window_ns,
+        is_rate: false,
+        least: READS_LEAST,
+        most: u64::MAX,
+        below: Below::Device(text_at(case, "device_number")),
+        cpus,
+        is_free: bench.order().is_free(),
+    })
 }
 
 /// Involuntary switches of readers that have a CPU in common: each other's.
@@ -166,8 +159,8 @@ fn record<'bench>(
             bench.record(case, metric, Values::batches(count, vec![value]))?;
         }
     }
-    let latencies: Vec<f64> = shared.latencies.iter().map(|ticks| clock.ns(*ticks)).collect();
-    bench.record(case, "latency", latencies)
+    let (listed, all) = in_ns(clock, std::iter::once(&shared.latencies));
+    bench.record(case, "latency", Values::counted(listed, &all))
 }
 
 fn describe(samples: &mut Samples, shared: &Shared) {
@@ -180,10 +173,11 @@ fn describe(samples: &mut Samples, shared: &Shared) {
         ("busiest_cpu_share", busiest.map(|(_, share)| share)),
     ];
     samples.set_quantities(quantities);
-    if (shared.latencies.len() as u64) < READS_LEAST {
+    let measured = shared.latencies.total();
+    if measured < READS_LEAST {
         samples.notes.push(format!(
-            "the measured reader completed only {} reads in {:.1} s: the device is slow or busy",
-            shared.latencies.len(),
+            "the measured reader completed only {measured} reads in {:.1} s: the device is slow or \
+             busy",
             shared.window_ns / 1e9
         ));
     }
@@ -237,7 +231,7 @@ pub(super) fn write(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let names = all.flat_map(|(size, count)| (0..count).map(move |index| (size, index)));
     let write = |(size, index)| {
         let name = name(size, index);
-        file::write(dir, &name, size, seed_of(&dir.join(&name)), &way_out)
+        file::write(dir, &name, size, file::seed_of(&dir.join(&name)), &way_out)
     };
     names.map(write).collect()
 }
@@ -246,58 +240,22 @@ fn name(size: u64, index: u64) -> String {
     format!("contention-{size}-{index}")
 }
 
-pub(super) struct Prepared {
-    pub(super) opened: Opened,
-    pub(super) seed: u64,
-}
-
-/// Files of each size that are open, from the first case that needs them to the round's end.
-pub(super) type Files = BTreeMap<u64, Vec<Prepared>>;
-
-/// The first `count` files of a size, open for direct reads and nowhere in the page cache.
-pub(super) fn cold<'file>(
-    files: &'file mut Files,
-    dir: &Path,
-    size: u64,
-    count: usize,
-) -> Result<&'file [Prepared]> {
-    let files = files.entry(size).or_default();
-    while files.len() < count {
-        let name = name(size, files.len() as u64);
-        let path = dir.join(&name);
-        let opened = open(&path, Mode::Direct).with_context(|| name.clone())?;
-        ensure!(opened.bytes == size, "the size of {name} changed since it was prepared");
-        let (memory, offset) = (opened.memory_alignment, opened.offset_alignment);
-        ensure!(
-            memory.max(offset) <= BLOCK_BYTES as u64,
-            "direct 4 KiB reads are impossible here: O_DIRECT needs an alignment of {offset} \
-             bytes ({memory} bytes in memory)"
-        );
-        files.push(Prepared { opened, seed: seed_of(&path) });
-    }
-    let files = &files[..count];
-    files.iter().try_for_each(|file| file.opened.make_cold(0, 0))?;
-    Ok(files)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Prepared, busiest, jain, of_files, switches_among};
-    use crate::fs::contention::readers::{ReaderWindow, Shared};
-    use crate::fs::contention::{As, Competing};
-    use crate::fs::file::Opened;
-    use crate::fs::prelude::*;
+    use super::{busiest, jain, switches_among};
+    use crate::fs::job::{Account, ReaderWindow, Shared};
+    use metal::io::Latencies;
 
     fn outcome(cpu: usize, units: f64, cpu_ns: u64, forced: u64) -> ReaderWindow {
         ReaderWindow {
             reads: units as u64,
-            units,
             ticks: 1,
+            units,
+            asked: units as u64,
             cpu_ns,
             cpu_reads: units as u64,
             forced,
             cpu,
-            asked: 4096,
         }
     }
 
@@ -309,28 +267,6 @@ mod tests {
     }
 
     #[test]
-    fn readers_of_each_case_and_round_begin_elsewhere() {
-        let opened = || Opened {
-            file: tempfile::tempfile().expect("a file"),
-            bytes: 64 << 20,
-            memory_alignment: 512,
-            offset_alignment: 512,
-            notes: Vec::new(),
-        };
-        let files = [opened(), opened()].map(|opened| Prepared { opened, seed: 1 });
-        let mut begun = BTreeSet::new();
-        for competitors in [1_u64, 4] {
-            let (readers, pattern) = (As::Processes, Pattern::Sequential);
-            let case = Competing { readers, size: 64 << 20, pattern, competitors };
-            for seed in [7, 8] {
-                let readers = of_files(&files, &[0, 1], &case, seed);
-                begun.extend(readers.iter().map(|reader| reader.first));
-            }
-        }
-        assert_eq!(begun.len(), 8);
-    }
-
-    #[test]
     fn a_full_cpu_is_found_among_all() {
         let shared = Shared {
             window_ns: 1000.0,
@@ -339,7 +275,9 @@ mod tests {
                 outcome(0, 10.0, 500, 0),
                 outcome(0, 10.0, 450, 0),
             ],
-            latencies: Vec::new(),
+            latencies: Latencies::new(0),
+            notes: Vec::new(),
+            moved: Account::begin(None).end(0),
         };
         let (cpu, share) = busiest(&shared).expect("CPUs");
         assert_eq!(cpu, 0);

@@ -8,7 +8,7 @@ use super::Places;
 
 impl Places {
     #[inline(always)]
-    pub(in crate::fs::io) fn next(&mut self) -> Option<u64> {
+    pub(in crate::fs::job) fn next(&mut self) -> Option<u64> {
         if self.left == 0 {
             return None;
         }

@@ -2,8 +2,9 @@
 
 mod timed;
 
+use super::Region;
 use anyhow::{Result, ensure};
-use laws::fs::io::{Mode, Work};
+use laws::fs::io::Work;
 
 /// Random places are drawn from as many pages as this; a larger part of a file is sampled.
 const DRAWN: u64 = 1 << 16;
@@ -21,13 +22,13 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Places for blocks of `work` in `bytes` from `start` on. Cold ones come once, because a
-    /// second time they would be in memory; all others go round.
-    pub(super) fn new(work: Work, start: u64, bytes: u64, seed: u64) -> Result<Places> {
-        let block = work.block;
+    /// Places for blocks of `work` in a region. Those that come `once` end, because a second time
+    /// they would be in memory; all others go round.
+    pub(super) fn new(work: Work, region: &Region, once: bool, seed: u64) -> Result<Places> {
+        let (block, start) = (work.block, region.start);
         let mut random = fastrand::Rng::with_seed(seed);
         let slot = if work.is_random() { block.max(PAGE) } else { block };
-        let slots = bytes / slot;
+        let slots = region.bytes / slot;
         ensure!(slots > 0, "a block of {block} bytes is larger than the thread's part of the file");
         let mut places = Places {
             start,
@@ -35,21 +36,23 @@ impl Places {
             block,
             drawn: Vec::new(),
             next: start,
-            left: if work.mode == Mode::Cold { slots } else { u64::MAX },
+            left: u64::MAX,
         };
-        if work.is_random() {
-            places.drawn = drawn(&mut random, slots);
-            for at in &mut places.drawn {
-                let inside = random.u64(..slot / block) * block;
-                *at = start + *at * slot + inside;
+        match region.first {
+            _ if work.is_random() => {
+                places.drawn = drawn(&mut random, slots);
+                for at in &mut places.drawn {
+                    let inside = random.u64(..slot / block) * block;
+                    *at = start + *at * slot + inside;
+                }
+                places.next = 0;
             }
-            if work.mode == Mode::Cold {
-                places.left = places.left.min(places.drawn.len() as u64);
-            }
-            places.next = 0;
-        } else if work.mode != Mode::Cold {
+            Some(offset) => places.next = offset,
             // Another begin in each round, or a device remembers what comes first.
-            places.next = start + random.u64(..slots) * slot;
+            None => places.next = start + random.u64(..slots) * slot,
+        }
+        if once {
+            places.left = places.count();
         }
         Ok(places)
     }
@@ -82,14 +85,19 @@ fn drawn(random: &mut fastrand::Rng, slots: u64) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::workloads::{KIB, MIB, one};
-    use super::Places;
+    use super::{Places, Region};
+    use crate::fs::io::workloads::{KIB, MIB, one};
+    use laws::fs::Mode;
     use laws::fs::Pattern::{self, Random, Sequential};
-    use laws::fs::io::{Mode, Op, Work};
+    use laws::fs::io::{Op, Work};
     use std::collections::BTreeSet;
 
     fn work(pattern: Pattern, mode: Mode, block: u64) -> Work {
         one(Op::Read, pattern, mode, block)
+    }
+
+    fn region(start: u64, bytes: u64) -> Region {
+        Region { path: "".into(), start, bytes, first: None }
     }
 
     fn first(places: &mut Places, count: usize) -> Vec<u64> {
@@ -100,7 +108,8 @@ mod tests {
     fn random_places_cover_the_part_once_before_they_come_again() {
         for (block, slots) in [(4 * KIB, 256), (64 * KIB, 16), (1, 256), (KIB, 256)] {
             let mut places =
-                Places::new(work(Random, Mode::Direct, block), MIB, MIB, 3).expect("room");
+                Places::new(work(Random, Mode::Direct, block), &region(MIB, MIB), false, 3)
+                    .expect("room");
             let round = first(&mut places, slots);
             let pages: BTreeSet<u64> = round.iter().map(|at| at / block.max(4096)).collect();
             assert_eq!(pages.len(), slots, "{block}");
@@ -113,7 +122,8 @@ mod tests {
     #[test]
     fn sequential_places_follow_each_other_and_go_round() {
         let mut places =
-            Places::new(work(Sequential, Mode::Direct, MIB), 0, 4 * MIB, 5).expect("room");
+            Places::new(work(Sequential, Mode::Direct, MIB), &region(0, 4 * MIB), false, 5)
+                .expect("room");
         let round = first(&mut places, 8);
         for pair in round.windows(2) {
             assert_eq!(pair[1], (pair[0] + MIB) % (4 * MIB));
@@ -121,9 +131,22 @@ mod tests {
     }
 
     #[test]
+    fn each_seed_begins_elsewhere() {
+        for pattern in [Random, Sequential] {
+            let begin = |seed| {
+                let work = work(pattern, Mode::Direct, 4096);
+                Places::new(work, &region(0, 64 * MIB), false, seed).expect("room").next()
+            };
+            let begun: BTreeSet<_> = [7, 8, 7 ^ (1 << 32), 8 ^ (1 << 32)].map(begin).into();
+            assert_eq!(begun.len(), 4, "{pattern:?}");
+        }
+    }
+
+    #[test]
     fn cold_places_come_once() {
         for pattern in [Random, Sequential] {
-            let mut places = Places::new(work(pattern, Mode::Cold, 4096), 0, MIB, 1).expect("room");
+            let mut places = Places::new(work(pattern, Mode::Cold, 4096), &region(0, MIB), true, 1)
+                .expect("room");
             let all: BTreeSet<u64> = first(&mut places, 1000).into_iter().collect();
             assert_eq!(all.len(), 256, "{pattern:?}");
             assert_eq!(places.next(), None);
@@ -133,10 +156,10 @@ mod tests {
     #[test]
     fn of_very_many_places_some_are_drawn_and_none_twice() {
         let work = work(Random, Mode::Direct, 4096);
-        let mut places = Places::new(work, 0, 1 << 40, 1).expect("room");
+        let mut places = Places::new(work, &region(0, 1 << 40), false, 1).expect("room");
         let all: BTreeSet<u64> = first(&mut places, 1 << 16).into_iter().collect();
         assert_eq!((all.len() as u64, places.count()), (1 << 16, 1 << 16));
         assert!(all.last().expect("some") + 4096 <= 1 << 40);
-        assert!(Places::new(work, 0, 100, 1).is_err());
+        assert!(Places::new(work, &region(0, 100), false, 1).is_err());
     }
 }
