@@ -117,7 +117,7 @@ mod reports;
 mod send;
 mod shape;
 
-use crate::net::ends::{Dial, Door};
+use crate::net::wire::{Dialer, Acceptor};
 use crate::net::{foretold, place};
 use bench::experiment::{CaseId, FAR, FAR_PARAM};
 use bench::measure::FarEnd;
@@ -216,7 +216,7 @@ impl Experiment for Bandwidth {
     const MAY_LACK: &'static [&'static str] =
         &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted"];
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
-        Some(|_, far| Door::open(far)?.serve(far, ends::serve));
+        Some(|_, far| Acceptor::open(far)?.serve(far, ends::serve));
     const PORTS: fn(&Site, &Bytes) -> u64 = |site, case| case.streams.count_at(site);
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let round_trip = law::round_trip(site);
@@ -281,14 +281,14 @@ impl Experiment for Bandwidth {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let mut dial = Dial::new(bench)?;
+        let mut dialer = Dialer::new(bench)?;
         let interval_ns = series.setting("interval").unwrap_or(0);
         let mut lost: Option<String> = None;
         bench.each_of::<Bytes>(series, |bench, case, of| {
             if let Some(why) = &lost {
                 bail!("{why}");
             }
-            let outcome = ends::measure(bench, &mut dial, case, of, interval_ns);
+            let outcome = ends::measure(bench, &mut dialer, case, of, interval_ns);
             if let Err(error) = &outcome
                 && error.is::<ends::Unreachable>()
             {

@@ -23,7 +23,7 @@
 //! ## Sources
 //! DESIGN §4.2.
 
-use crate::net::ends::{Dial, Door, PATIENCE};
+use crate::net::wire::{Acceptor, Dialer, PATIENCE};
 use bench::experiment::FAR_PARAM;
 use bench::measure::FarEnd;
 use bench::prelude::*;
@@ -86,11 +86,11 @@ impl Experiment for Echo {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let mut dial = Dial::new(bench)?;
+        let mut dialer = Dialer::new(bench)?;
         for case in &series.cases {
             let Messages { messages } = Messages::decode(case)?;
-            let mut line = dial.call(case, &())?;
-            let mut stream = dial.connect()?;
+            let mut line = dialer.call(case, &())?;
+            let mut stream = dialer.connect()?;
             stream.set_read_timeout(Some(PATIENCE))?;
             let mut trips = Vec::new();
             for message in 0..messages {
@@ -112,8 +112,8 @@ impl Experiment for Echo {
 }
 
 fn serve(series: &Series, far: &mut FarEnd) -> Result<()> {
-    Door::open(far)?.serve(far, |door, _, call| {
-        let (mut stream, _) = door.admit(Instant::now() + PATIENCE)?;
+    Acceptor::open(far)?.serve(far, |acceptor, _, call| {
+        let (mut stream, _) = acceptor.admit(Instant::now() + PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut received = 0_u64;
         let mut message = [0_u8; 8];
@@ -131,7 +131,7 @@ fn serve(series: &Series, far: &mut FarEnd) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::EXPERIMENT;
-    use crate::net::ends::tests::rehearse_both;
+    use crate::net::wire::tests::rehearse_both;
     use bench::experiment::Preset;
 
     #[test]
