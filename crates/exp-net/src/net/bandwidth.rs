@@ -43,9 +43,10 @@
 //!   message. Transfers before the change point of their times belong to the start of the
 //!   connection and are left out.
 //! - `there_and_back` (R3): a message there and, once it is complete, back; `bandwidth` counts the
-//!   bytes of both directions. A datagram that is not back after 100 ms is lost: it counts as at
-//!   least that in `transfer_time`, its wait is part of `bandwidth`'s time and extends the window
-//!   (by at most 1 s). R3's blocks: `--set net.bandwidth.transfer=there_and_back --set
+//!   bytes of both directions. The loop is net.rtt's, after its warm-up, and so are the CPU times: they
+//!   are of the threads. A datagram that is not back after 100 ms is lost: it counts as at least that
+//!   in `transfer_time`, its wait is part of `bandwidth`'s time and extends the window (by at most
+//!   three windows and 200 ms). R3's blocks: `--set net.bandwidth.transfer=there_and_back --set
 //!   net.bandwidth.message=1KiB,32KiB,64KiB --set net.bandwidth.streams=1,2`.
 //! - `already_there` (R0): a message is sent, this end waits until the whole message is in the
 //!   receive buffer, and times the one call that reads it. That is a copy rate, called `copy_rate`,

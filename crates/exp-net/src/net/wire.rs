@@ -12,7 +12,6 @@
 
 mod acceptor;
 mod dialer;
-mod limit;
 mod line;
 mod preamble;
 #[cfg(test)]
@@ -21,7 +20,6 @@ pub mod timed;
 
 pub use acceptor::{Acceptor, Call};
 pub use dialer::Dialer;
-pub use limit::Limit;
 pub use line::{Line, Refused};
 pub use preamble::{PREAMBLE_BYTES, Purpose};
 pub use timed::{Socket, completed};

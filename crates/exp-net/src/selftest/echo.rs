@@ -23,10 +23,12 @@
 //! ## Sources
 //! DESIGN §4.2.
 
+use crate::net::wire::timed::echo;
 use crate::net::wire::{Acceptor, Dialer, PATIENCE};
 use bench::experiment::FAR_PARAM;
 use bench::measure::FarEnd;
 use bench::prelude::*;
+use metal::socket::Wait;
 use std::io::{Read, Write};
 use std::time::Instant;
 
@@ -43,6 +45,9 @@ case! {
         messages: u64 = Domain::count(1, 10_000),
     }
 }
+
+/// A message is its number.
+const MESSAGE_BYTES: usize = 8;
 
 static CARD: Card = Card {
     id: "selftest.echo",
@@ -96,7 +101,7 @@ impl Experiment for Echo {
             for message in 0..messages {
                 let start = Instant::now();
                 stream.write_all(&message.to_le_bytes())?;
-                let mut back = [0_u8; 8];
+                let mut back = [0_u8; MESSAGE_BYTES];
                 stream.read_exact(&mut back)?;
                 trips.push(start.elapsed().as_nanos() as f64);
                 ensure!(u64::from_le_bytes(back) == message, "another message came back");
@@ -113,15 +118,11 @@ impl Experiment for Echo {
 
 fn serve(series: &Series, far: &mut FarEnd) -> Result<()> {
     Acceptor::open(far)?.serve(far, |acceptor, _, call| {
-        let (mut stream, _) = acceptor.admit(Instant::now() + PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut received = 0_u64;
-        let mut message = [0_u8; 8];
-        while stream.read_exact(&mut message).is_ok() {
-            received += 1;
-            stream.write_all(&message)?;
-        }
-        call.line.tell(&received)
+        let (stream, _) = acceptor.admit(Instant::now() + PATIENCE)?;
+        let line = &call.line;
+        let goes_on = || Ok(line.is_quiet());
+        let echoed = echo(&stream.into(), MESSAGE_BYTES, Wait::Block, PATIENCE, goes_on)?;
+        call.line.tell(&echoed.messages)
     })?;
     let fails = series.settings.get("end").and_then(Value::text) == Some(End::Fails.text());
     ensure!(!fails, "the far end was asked to fail");

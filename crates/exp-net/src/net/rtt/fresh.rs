@@ -4,12 +4,13 @@ use super::echo::{Ask, FarCounts, limit_ns};
 use crate::net::place::{self, Usage, thread_cpu_ns as cpu_ns};
 use crate::net::wire::timed::{Echoed, Messages, Plan, Ran, Socket, is_same, stamp};
 use crate::net::wire::{
-    Acceptor, Call, Dialer, Limit, Line, PATIENCE, PREAMBLE_BYTES, Purpose, completed,
+    Acceptor, Call, Dialer, Line, PATIENCE, PREAMBLE_BYTES, Purpose, completed,
     unix_address,
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Clock, FarEnd};
 use laws::net::rtt::{Exchange, Protocol};
+use metal::deadline::Deadline;
 use metal::socket::{Wait, incoming_cpu};
 use metal::{clock, sleep};
 use socket2::{SockAddr, Type};
@@ -43,8 +44,11 @@ pub(super) fn run(
     let mut ran = Ran { ticks: vec![1; MOST], ..Ran::default() };
     ran.ticks.clear();
     let (mut until, mut before_ns) = (u64::MAX, 0);
-    // Room for what was begun just before it is renewed.
-    let mut limit = Limit::new(clock, 2.0 * limit_ns(of), 0.5)?;
+    // Every exchange begins before the window's end: one that is interrupted took its limit. A
+    // time-out of the socket's own would be a timer at each wait.
+    let limit = Duration::from_nanos(limit_ns(of) as u64);
+    let deadline = Deadline::after(WARM_UP as u32 * limit).context("a deadline")?;
+    let again = || bail!("an exchange did not complete within {limit:?}");
     let is_back = |sent: &[u8], back: &[u8]| {
         ensure!(
             is_same(&sent[NUMBER_AT..], &back[NUMBER_AT..]),
@@ -54,6 +58,8 @@ pub(super) fn run(
     };
     for number in 0..WARM_UP + MOST {
         if number == WARM_UP {
+            let window = Duration::from_nanos(plan.window_ns as u64);
+            deadline.put_off(window + limit).context("a deadline")?;
             before_ns = cpu_ns();
             until = clock.start() + clock.ticks(plan.window_ns);
         }
@@ -65,10 +71,8 @@ pub(super) fn run(
             sleep::until(clock::Clock::MONOTONIC, at_ns).context("pausing")?;
         }
         say(messages.next(), &dialer.preamble(), number as u64);
-        limit.renew()?;
         let start = clock.start();
         let socket = connect(&to)?;
-        let again = || limit.go_on().map(|()| true);
         messages.exchange(&socket, Wait::Block, is_back, again)?;
         let ticks = clock.end().saturating_sub(start);
         ran.sent += 1;
@@ -82,8 +86,8 @@ pub(super) fn run(
     ran.cpu_ns = cpu_ns() - before_ns;
     // So that the far end need not wait for the end of its patience.
     say(messages.next(), &dialer.preamble(), ENOUGH);
-    limit.renew()?;
-    messages.send(&connect(&to)?, &mut || limit.go_on().map(|()| true))?;
+    deadline.put_off(limit).context("a deadline")?;
+    messages.send(&connect(&to)?, &mut { again })?;
     Ok(ran)
 }
 

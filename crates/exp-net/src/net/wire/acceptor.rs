@@ -6,6 +6,7 @@ use super::{
     BACKLOG, LOOK, NO_PORTS, PATIENCE, Socket, address, completed, empty, listen, readable_in,
     unix_address,
 };
+use bench::link::waiting::Waiting;
 use bench::measure::FarEnd;
 use bench::prelude::*;
 use laws::net::rtt::Protocol;
@@ -29,7 +30,7 @@ pub struct Acceptor {
     /// For callers that time `accept` themselves and [`Acceptor::check`] the connection.
     pub listener: TcpListener,
     gate: Gate,
-    pending: VecDeque<Pending>,
+    pending: Waiting<Pending>,
     /// Lines and data connections that came while the others were asked for.
     lines: VecDeque<(TcpStream, u32)>,
     data: VecDeque<(TcpStream, u32)>,
@@ -43,7 +44,6 @@ struct Pending {
     stream: TcpStream,
     said: [u8; PREAMBLE_BYTES],
     have: usize,
-    until: Instant,
 }
 
 pub struct Call {
@@ -72,7 +72,7 @@ impl Acceptor {
         Ok(Acceptor {
             listener,
             gate: Gate::from_token(&token)?,
-            pending: VecDeque::new(),
+            pending: Waiting::new(PENDING_MAX),
             lines: VecDeque::new(),
             data: VecDeque::new(),
             line: 0,
@@ -203,9 +203,8 @@ impl Acceptor {
 
     /// When the next pending one has had its time, or `most`.
     fn next_timeout(&self, most: Duration) -> Duration {
-        let now = Instant::now();
-        let first = self.pending.iter().map(|pending| pending.until).min();
-        first.map_or(most, |until| most.min(until.saturating_duration_since(now)))
+        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        self.pending.deadline().map_or(most, |until| most.min(left(until)))
     }
 
     /// Accepts waiting connections and reads what the pending ones sent. Nothing that a stranger
@@ -219,24 +218,20 @@ impl Acceptor {
             };
             if stream.set_nonblocking(true).is_ok() {
                 let until = Instant::now() + PREAMBLE_TIME;
-                self.sort(Pending { stream, said: [0; PREAMBLE_BYTES], have: 0, until });
+                self.sort(until, Pending { stream, said: [0; PREAMBLE_BYTES], have: 0 });
             }
         }
-        std::mem::take(&mut self.pending).into_iter().for_each(|pending| self.sort(pending));
+        for (until, pending) in self.pending.take() {
+            self.sort(until, pending);
+        }
     }
 
     /// Lets one in that said its preamble, keeps one that said a part of it, or drops it.
-    fn sort(&mut self, mut pending: Pending) {
+    fn sort(&mut self, until: Instant, mut pending: Pending) {
         match pending.read() {
-            Ok(false) if pending.until > Instant::now() => {
-                if self.pending.len() == PENDING_MAX {
-                    self.pending.pop_front();
-                }
-                self.pending.push_back(pending);
-                return;
-            }
             Ok(true) => {}
-            _ => return,
+            Ok(false) => return drop(self.pending.keep(until, pending)),
+            Err(_) => return,
         }
         let Pending { stream, said, .. } = pending;
         let ready = |stream: TcpStream| {
