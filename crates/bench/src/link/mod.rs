@@ -2,6 +2,7 @@
 
 pub mod frame;
 pub mod path;
+pub mod waiting;
 
 use crate::measure::Clock;
 use anyhow::{Context, Result};

@@ -31,7 +31,6 @@ pub mod server;
 pub mod ssh;
 pub mod stdio;
 pub mod url;
-pub mod worker_process;
 
 #[cfg(test)]
 pub mod tests;

@@ -1,12 +1,12 @@
 //! Fuzz targets: what a stranger can say to the port of a far end, and the other end by a line.
 //! They run as the agent's do (`agent::tests::fuzz`), and for as long.
 
-use crate::net::ends::PATIENCE;
-use crate::net::ends::line::Asked;
-use crate::net::ends::line::framed;
-use crate::net::ends::line::tests::{after, codes};
-use crate::net::ends::preamble::tests::{OTHER_TOKEN, TOKEN, gate};
-use crate::net::ends::preamble::{Gate, PREAMBLE_BYTES, Purpose};
+use crate::net::wire::PATIENCE;
+use crate::net::wire::line::Asked;
+use crate::net::wire::line::framed;
+use crate::net::wire::line::tests::{after, codes};
+use crate::net::wire::preamble::tests::{OTHER_TOKEN, TOKEN, gate};
+use crate::net::wire::preamble::{Gate, PREAMBLE_BYTES, Purpose};
 use session::fixtures::fuzz::{bytes, fuzz};
 use std::collections::BTreeSet;
 

@@ -2,9 +2,10 @@
 
 mod fuzz;
 
+use super::acceptor::PREAMBLE_TIME;
 use super::line::framed;
 use super::line::tests::{after, codes};
-use super::{Dial, Door, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, Refused, empty};
+use super::{Acceptor, Dialer, PATIENCE, PREAMBLE_BYTES, Purpose, Refused, empty};
 use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::{calibrated, rehearsal};
 use bench::link::frame::{receive, send};
@@ -150,16 +151,16 @@ fn calibration() -> Calibration {
     std::thread::spawn(move || calibrated(cpu)).join().expect("does not panic")
 }
 
-pub fn dial(order: &RoundOrder, far: &Endpoint) -> Dial {
+pub fn dial(order: &RoundOrder, far: &Endpoint) -> Dialer {
     let order = RoundOrder { far: Some(far.clone()), ..order.clone() };
-    Dial::new(&Bench::new(order).expect("a bench")).expect("a way")
+    Dialer::new(&Bench::new(order).expect("a bench")).expect("a way")
 }
 
 /// Holds that both ends of a round do what they are to.
 pub fn hold(
     order: &RoundOrder,
     serve: impl FnOnce(&mut FarEnd) -> Result<()> + Send,
-    near: impl FnOnce(&Endpoint, &mut Dial) -> Result<()> + Send,
+    near: impl FnOnce(&Endpoint, &mut Dialer) -> Result<()> + Send,
 ) {
     let (served, said) = with_far(order, serve, |far| near(&far, &mut dial(order, &far)));
     said.expect("the near end works");
@@ -168,12 +169,12 @@ pub fn hold(
 
 /// Serves every line: echoes what is asked, then as many data connections of 4 bytes as it says.
 fn echoes(far: &mut FarEnd) -> Result<()> {
-    Door::open(far)?.serve(far, |door, _, call| {
+    Acceptor::open(far)?.serve(far, |acceptor, _, call| {
         ensure!(call.ask != serde_json::json!("fail"), "asked to fail");
         call.line.tell(&call.ask)?;
         let connections: u64 = call.line.hear(PATIENCE)?;
         for _ in 0..connections {
-            let (mut stream, number) = door.admit(Instant::now() + PATIENCE)?;
+            let (mut stream, number) = acceptor.admit(Instant::now() + PATIENCE)?;
             let mut said = [0; 4];
             stream.read_exact(&mut said)?;
             stream.write_all(&said)?;
@@ -183,38 +184,38 @@ fn echoes(far: &mut FarEnd) -> Result<()> {
     })
 }
 
-fn works(dial: &mut Dial) -> Result<()> {
-    let mut line = dial.call(&case(), &"hello")?;
+fn works(dialer: &mut Dialer) -> Result<()> {
+    let mut line = dialer.call(&case(), &"hello")?;
     ensure!(line.hear::<String>(PATIENCE)? == "hello");
     line.tell(&1)?;
-    let mut stream = dial.connect()?;
+    let mut stream = dialer.connect()?;
     stream.write_all(b"abcd")?;
     let mut back = [0; 4];
     stream.read_exact(&mut back)?;
     ensure!(&back == b"abcd");
     let number: u32 = line.hear(PATIENCE)?;
-    ensure!(number == dial.next);
+    ensure!(number == dialer.next);
     Ok(())
 }
 
 #[test]
 fn both_ends_find_each_other_case_by_case() {
-    hold(&plain_order(), echoes, |_, dial| (0..3).try_for_each(|_| works(dial)));
+    hold(&plain_order(), echoes, |_, dialer| (0..3).try_for_each(|_| works(dialer)));
 }
 
 #[test]
 fn a_case_that_cannot_be_served_costs_itself_only() {
-    hold(&plain_order(), echoes, |_, dial| {
-        let mut line = dial.call(&case(), &"fail").expect("a line");
+    hold(&plain_order(), echoes, |_, dialer| {
+        let mut line = dialer.call(&case(), &"fail").expect("a line");
         let told = line.hear::<String>(PATIENCE).expect_err("refused");
         assert!(told.is::<Refused>(), "{told}");
         // A near end that leaves in the middle of its case, with a connection that will not be
         // served.
-        let mut line = dial.call(&case(), &"hello").expect("a line");
-        let _left = dial.connect().expect("a connection");
+        let mut line = dialer.call(&case(), &"hello").expect("a line");
+        let _left = dialer.connect().expect("a connection");
         line.tell(&"no number").expect("tells");
         drop(line);
-        works(dial)
+        works(dialer)
     });
 }
 
@@ -231,13 +232,13 @@ fn a_near_end_that_asks_for_what_was_not_ordered_ends_the_round() {
 }
 
 fn strangers(order: &RoundOrder, far: &Endpoint) -> Vec<TcpStream> {
-    let mut dial = dial(order, far);
+    let mut dialer = dial(order, far);
     let wrong = Endpoint { token: "00".repeat(16), ..far.clone() };
     let mut random = fastrand::Rng::with_seed(7);
     let mut bytes = |count: usize| -> Vec<u8> { (0..count).map(|_| random.u8(..)).collect() };
-    let of_wrong_token = self::dial(order, &wrong).preamble();
-    let half = dial.preamble()[..PREAMBLE_BYTES / 2].to_vec();
-    let datagrams = dial.datagram_preamble();
+    let of_wrong_token = dial(order, &wrong).preamble();
+    let half = dialer.preamble()[..PREAMBLE_BYTES / 2].to_vec();
+    let datagrams = dialer.datagram_preamble();
     let said = [
         of_wrong_token,
         half,
@@ -248,13 +249,13 @@ fn strangers(order: &RoundOrder, far: &Endpoint) -> Vec<TcpStream> {
         bytes(100_000),
         b"GET / HTTP/1.1\r\nHost: here\r\n\r\n".to_vec(),
     ];
-    shout(dial.address, said)
+    shout(dialer.address, said)
 }
 
 /// Streams that say this, one each; they are to be kept, so that the silent ones stay.
 pub fn shout(to: SocketAddr, said: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<TcpStream> {
     let say = |said: &[u8]| {
-        let mut stream = TcpStream::connect(to).expect("the door is open to all");
+        let mut stream = TcpStream::connect(to).expect("the acceptor is open to all");
         // It may be dropped while it speaks.
         let _ = stream.write_all(said);
         stream
@@ -334,17 +335,17 @@ fn a_thousand_silent_strangers_keep_nobody_out() {
 fn a_door_waits_for_nobody_for_ever() {
     let order = plain_order();
     let serve = |far: &mut FarEnd| {
-        let mut door = Door::open(far)?;
+        let mut acceptor = Acceptor::open(far)?;
         let began = Instant::now();
         let soon = began + Duration::from_millis(20);
-        door.admit(soon).expect_err("nobody came");
+        acceptor.admit(soon).expect_err("nobody came");
         let socket = UdpSocket::bind(("127.0.0.1", 0))?;
-        door.meet(&socket, soon).expect_err("nobody spoke");
+        acceptor.meet(&socket, soon).expect_err("nobody spoke");
         let (mut silent, _held) = UnixStream::pair()?;
-        door.check(&mut silent, soon).expect_err("said nothing");
+        acceptor.check(&mut silent, soon).expect_err("said nothing");
         ensure!(began.elapsed() < PATIENCE);
         // The session drains although no near end ever called.
-        ensure!(door.next_call(far)?.is_none());
+        ensure!(acceptor.next_call(far)?.is_none());
         Ok(())
     };
     let (served, ()) = with_far(&order, serve, |_| ());
@@ -411,11 +412,11 @@ fn a_line_takes_only_whole_messages_in_time() {
 fn datagrams_meet_and_strangers_datagrams_do_not() {
     let order = plain_order();
     let serve = |far: &mut FarEnd| {
-        let mut door = Door::open(far)?;
-        door.serve(far, |door, _, call| {
+        let mut acceptor = Acceptor::open(far)?;
+        acceptor.serve(far, |acceptor, _, call| {
             let socket = UdpSocket::bind(("127.0.0.1", 0))?;
             call.line.tell(&socket.local_addr()?.port())?;
-            door.meet(&socket, Instant::now() + PATIENCE)?;
+            acceptor.meet(&socket, Instant::now() + PATIENCE)?;
             let mut said = [0; 100];
             let bytes = socket.recv(&mut said)?;
             socket.send(&said[..bytes])?;

@@ -1,58 +1,36 @@
-//! How the two ends of an experiment find each other and talk, on one host or on two.
-//!
-//! The far end has a door ([`Door`]): one listening TCP socket, whose address and secret the
-//! session carries to the near end. Whatever comes in first says a preamble: its purpose, a number,
-//! and a code over both that requires the secret; each number is let in once. All others are
-//! strangers: they are dropped, and end nothing.
-//!
-//! For each case the near end ([`Dial`]) opens a line ([`Line`]): small messages, each with a
-//! deadline. What is measured goes through data connections of the experiment's own. All samples
-//! are recorded by the near end: the far end reports its counts over the line.
+//! The far end's side: who is let in, and the sockets of a case.
 
-mod line;
-mod preamble;
-mod socket;
-#[cfg(test)]
-pub mod tests;
-mod timed;
-
-pub use line::{Line, Refused};
-pub use preamble::{PREAMBLE_BYTES, Purpose};
-pub use socket::{Dial, Limit, NO_PORTS, Socket, is_again, pattern};
-pub use timed::send_whole;
-
+use super::line::{self, Asked, Line};
+use super::preamble::{Gate, PREAMBLE_BYTES, Purpose};
+use super::{
+    BACKLOG, LOOK, NO_PORTS, PATIENCE, Socket, address, completed, empty, listen, readable_in,
+    unix_address,
+};
+use bench::link::waiting::Waiting;
 use bench::measure::FarEnd;
 use bench::prelude::*;
-use line::Asked;
-use metal::wait::{readable, which_readable};
-use preamble::Gate;
+use laws::net::rtt::Protocol;
+use metal::wait::which_readable;
+use record::order::InOrder;
 use serde::de::DeserializeOwned;
-use socket2::{Domain, Protocol, Type};
+use socket2::{Domain, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsFd;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-/// Nothing on a line, and no connection, is waited for longer.
-pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one that came in may take to say its preamble.
-const PREAMBLE_TIME: Duration = Duration::from_secs(2);
+pub(super) const PREAMBLE_TIME: Duration = Duration::from_secs(2);
 /// Those without a preamble yet. For one more the oldest is dropped: strangers may be many, and the
 /// right one says its preamble at once.
 const PENDING_MAX: usize = 64;
-/// Connections that wait for the kernel to be asked for: many strangers at once leave room.
-const BACKLOG: i32 = 4096;
-/// How often a waiting far end checks that the near end is still there.
-const LOOK: Duration = Duration::from_millis(100);
-/// A first datagram is said again after this time: the way may lose some.
-const DATAGRAM_AGAIN: Duration = Duration::from_millis(200);
 
-pub struct Door {
-    /// For callers that time `accept` themselves and [`Door::check`] the connection.
+pub struct Acceptor {
+    /// For callers that time `accept` themselves and [`Acceptor::check`] the connection.
     pub listener: TcpListener,
     gate: Gate,
-    pending: VecDeque<Pending>,
+    pending: Waiting<Pending>,
     /// Lines and data connections that came while the others were asked for.
     lines: VecDeque<(TcpStream, u32)>,
     data: VecDeque<(TcpStream, u32)>,
@@ -66,12 +44,11 @@ struct Pending {
     stream: TcpStream,
     said: [u8; PREAMBLE_BYTES],
     have: usize,
-    until: Instant,
 }
 
 pub struct Call {
     pub case: Case,
-    ask: serde_json::Value,
+    pub(super) ask: serde_json::Value,
     pub line: Line,
 }
 
@@ -85,22 +62,17 @@ impl Call {
     }
 }
 
-/// The address of the far end's sockets: where the order says, else loopback.
-pub fn address(far: &FarEnd) -> IpAddr {
-    far.order().far_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
-}
-
-impl Door {
+impl Acceptor {
     /// Listens where the order says (default: loopback) and reports the address to the session.
-    pub fn open(far: &mut FarEnd) -> Result<Door> {
+    pub fn open(far: &mut FarEnd) -> Result<Acceptor> {
         let address = address(far);
         let listener = listen(address)
             .with_context(|| format!("cannot listen for data connections on {address}"))?;
         let token = far.publish(vec![listener.local_addr()?.to_string()])?;
-        Ok(Door {
+        Ok(Acceptor {
             listener,
             gate: Gate::from_token(&token)?,
-            pending: VecDeque::new(),
+            pending: Waiting::new(PENDING_MAX),
             lines: VecDeque::new(),
             data: VecDeque::new(),
             line: 0,
@@ -113,7 +85,7 @@ impl Door {
     pub fn serve(
         &mut self,
         far: &mut FarEnd,
-        mut serve: impl FnMut(&mut Door, &mut FarEnd, &mut Call) -> Result<()>,
+        mut serve: impl FnMut(&mut Acceptor, &mut FarEnd, &mut Call) -> Result<()>,
     ) -> Result<()> {
         while let Some(mut call) = self.next_call(far)? {
             if let Err(error) = serve(self, far, &mut call) {
@@ -182,12 +154,12 @@ impl Door {
     }
 
     /// Makes ready for the data connection that will come next, after the one of this number, so
-    /// that [`Door::check_said`] takes less of what is timed.
+    /// that [`Acceptor::check_said`] takes less of what is timed.
     pub fn expect_after(&mut self, number: u32) {
         self.gate.expect(Purpose::Data, number.saturating_add(1));
     }
 
-    /// Waits for the first datagram of a near end that [`Dial::meet`]s this socket, connects the
+    /// Waits for the first datagram of a near end that [`Dialer::meet`]s this socket, connects the
     /// socket to it and answers: from then on the kernel drops all other senders' datagrams, and
     /// earlier ones are gone.
     pub fn meet(&mut self, socket: &UdpSocket, deadline: Instant) -> Result<SocketAddr> {
@@ -195,7 +167,7 @@ impl Door {
         loop {
             let left = self.wait_at_most(deadline)?;
             ensure!(!left.is_zero(), "no first datagram arrived in time");
-            if !readable(socket.as_fd(), left)? {
+            if !readable_in(socket.as_fd(), left)? {
                 continue;
             }
             let Ok((bytes, from)) = socket.recv_from(&mut datagram) else {
@@ -214,14 +186,12 @@ impl Door {
 
     /// Waits until one of `fds` (the last is the listener) or a pending one has something; whether
     /// another than the listener has.
-    fn look(&self, fds: &[std::os::fd::BorrowedFd<'_>], timeout: Duration) -> Result<bool> {
+    fn look(&self, fds: &[BorrowedFd<'_>], timeout: Duration) -> Result<bool> {
         let pending = self.pending.iter().map(|pending| pending.stream.as_fd());
         let all: Vec<_> = fds.iter().copied().chain(pending).collect();
-        match which_readable(&all, timeout) {
-            Ok(readable) => Ok(readable[..fds.len() - 1].contains(&true)),
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
-            Err(error) => Err(error).context("waiting for connections"),
-        }
+        let readable =
+            completed(which_readable(&all, timeout)).context("waiting for connections")?;
+        Ok(readable.is_some_and(|readable| readable[..fds.len() - 1].contains(&true)))
     }
 
     /// How long to wait before the near end is looked for again; nothing once the deadline is over.
@@ -233,9 +203,8 @@ impl Door {
 
     /// When the next pending one has had its time, or `most`.
     fn next_timeout(&self, most: Duration) -> Duration {
-        let now = Instant::now();
-        let first = self.pending.iter().map(|pending| pending.until).min();
-        first.map_or(most, |until| most.min(until.saturating_duration_since(now)))
+        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        self.pending.deadline().map_or(most, |until| most.min(left(until)))
     }
 
     /// Accepts waiting connections and reads what the pending ones sent. Nothing that a stranger
@@ -249,26 +218,20 @@ impl Door {
             };
             if stream.set_nonblocking(true).is_ok() {
                 let until = Instant::now() + PREAMBLE_TIME;
-                self.sort(Pending { stream, said: [0; PREAMBLE_BYTES], have: 0, until });
+                self.sort(until, Pending { stream, said: [0; PREAMBLE_BYTES], have: 0 });
             }
         }
-        std::mem::take(&mut self.pending).into_iter().for_each(|pending| self.sort(pending));
+        for (until, pending) in self.pending.take() {
+            self.sort(until, pending);
+        }
     }
 
     /// Lets one in that said its preamble, keeps one that said a part of it, or drops it.
-    fn sort(&mut self, mut pending: Pending) {
+    fn sort(&mut self, until: Instant, mut pending: Pending) {
         match pending.read() {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                if pending.until > Instant::now() {
-                    if self.pending.len() == PENDING_MAX {
-                        self.pending.pop_front();
-                    }
-                    self.pending.push_back(pending);
-                }
-                return;
-            }
+            Ok(true) => {}
+            Ok(false) => return drop(self.pending.keep(until, pending)),
             Err(_) => return,
-            Ok(()) => {}
         }
         let Pending { stream, said, .. } = pending;
         let ready = |stream: TcpStream| {
@@ -285,18 +248,16 @@ impl Door {
 }
 
 impl Pending {
-    /// Reads the rest of a preamble. Errors: it is not there yet (`WouldBlock`), or the
-    /// other end has gone.
-    fn read(&mut self) -> io::Result<()> {
+    /// Reads what is there of a preamble; whether it is whole. Errors: the other end has gone.
+    fn read(&mut self) -> io::Result<bool> {
         while self.have < PREAMBLE_BYTES {
-            match self.stream.read(&mut self.said[self.have..]) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(more) => self.have += more,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            match completed(self.stream.read(&mut self.said[self.have..]))? {
+                Some(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Some(more) => self.have += more,
+                None => return Ok(false),
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -312,29 +273,122 @@ fn call(far: &FarEnd, mut line: Line) -> Result<Option<Call>> {
     Ok(Some(Call { case: case.clone(), ask, line }))
 }
 
-/// A listening socket whose `accept` does not wait.
-fn listen(address: IpAddr) -> Result<TcpListener> {
-    let socket = bound(address)?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
-}
-
-/// A socket of an address, at a free port.
-pub fn bound(address: IpAddr) -> Result<socket2::Socket> {
-    let address = SocketAddr::new(address, 0);
-    let domain = Domain::for_address(address);
-    let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
-    let socket = socket.context("creating a socket")?;
-    socket.bind(&address.into()).with_context(|| format!("binding to {address}"))?;
-    Ok(socket)
-}
-
-fn empty(socket: &UdpSocket) -> io::Result<()> {
-    let mut datagram = [0; 1];
-    while readable(socket.as_fd(), Duration::ZERO)? {
-        // The network's reports about earlier datagrams appear as errors here.
-        let _ = socket.recv(&mut datagram);
+impl Acceptor {
+    /// So many sockets, each connected to one of the near end's ([`super::Dialer::sockets`]), in
+    /// its order.
+    pub fn sockets(
+        &mut self,
+        far: &FarEnd,
+        line: &mut Line,
+        protocol: impl Into<Protocol>,
+        count: usize,
+    ) -> Result<Vec<Socket>> {
+        let until = || Instant::now() + PATIENCE;
+        match protocol.into() {
+            Protocol::Tcp => {
+                line.tell(&NO_PORTS)?;
+                let streams = self.admit_all(count, until())?;
+                Ok(streams.into_iter().map(Socket::from).collect())
+            }
+            Protocol::Udp => {
+                let address = address(far);
+                let bind = |_| UdpSocket::bind((address, 0));
+                let sockets: io::Result<Vec<UdpSocket>> = (0..count).map(bind).collect();
+                let sockets =
+                    sockets.with_context(|| format!("a socket for datagrams on {address}"))?;
+                let ports: io::Result<Vec<u16>> =
+                    sockets.iter().map(|socket| Ok(socket.local_addr()?.port())).collect();
+                line.tell(&ports?)?;
+                for socket in &sockets {
+                    self.meet(socket, until())?;
+                }
+                Ok(sockets.into_iter().map(Socket::from).collect())
+            }
+            Protocol::Unix => {
+                let (listener, name) = self.listen_unix()?;
+                line.tell(&name)?;
+                (0..count).map(|_| Ok(self.accept_unix(&listener, line)?.into())).collect()
+            }
+        }
     }
-    Ok(())
+
+    /// A listening UNIX socket and its name; its accept waits no longer than it is looked.
+    pub fn listen_unix(&self) -> Result<(socket2::Socket, String)> {
+        let name = format!("plumb-rtt-{}", self.listener.local_addr()?.port());
+        let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        let bound = socket.bind(&unix_address(&name)?).and_then(|()| socket.listen(BACKLOG));
+        bound.with_context(|| format!("listening as {name}"))?;
+        socket.set_read_timeout(Some(LOOK))?;
+        Ok((socket, name))
+    }
+
+    /// The next one that says its preamble; others are dropped.
+    fn accept_unix(&mut self, listener: &socket2::Socket, line: &Line) -> Result<socket2::Socket> {
+        /// For one that says nothing.
+        const SILENT_TIME: Duration = Duration::from_millis(500);
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if let Some((mut socket, _)) = completed(listener.accept()).context("accepting")?
+                && self.check(&mut socket, Instant::now() + SILENT_TIME).is_ok()
+            {
+                return Ok(socket);
+            }
+            ensure!(line.is_open(), "the near end is gone");
+        }
+        bail!("no data connection arrived in time")
+    }
+
+    /// So many data connections of the present line, in the order in which the near end made them,
+    /// whatever order they came in: one whose preamble was lost on the way comes after those that
+    /// were made later.
+    pub fn admit_all(&mut self, count: usize, deadline: Instant) -> Result<Vec<TcpStream>> {
+        let mut numbered = Vec::new();
+        for _ in 0..count {
+            numbered.push(self.admit(deadline)?);
+        }
+        numbered.order_by_key(|(_, number)| *number);
+        Ok(numbered.into_iter().map(|(stream, _)| stream).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{dial, plain_order, with_far};
+    use super::super::{Acceptor, PATIENCE};
+    use anyhow::Result;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::time::Instant;
+
+    #[test]
+    fn connections_are_dealt_out_in_the_order_in_which_they_were_made() {
+        let order = plain_order();
+        let serve = |far: &mut bench::measure::FarEnd| {
+            Acceptor::open(far)?.serve(far, |acceptor, _, call| {
+                for mut stream in acceptor.admit_all(3, Instant::now() + PATIENCE)? {
+                    let mut said = [0];
+                    stream.read_exact(&mut said)?;
+                    call.line.tell(&said[0])?;
+                }
+                Ok(())
+            })
+        };
+        let (served, told) = with_far(&order, serve, |far| -> Result<Vec<u8>> {
+            let mut dialer = dial(&order, &far);
+            let case = order.series.cases[0].clone();
+            let mut line = dialer.call(&case, &0)?;
+            let preambles: Vec<Vec<u8>> = (0..3).map(|_| dialer.preamble()).collect();
+            let mut open = Vec::new();
+            // The first one's preamble comes last, as after a loss on the way.
+            for at in [2, 1, 0] {
+                let mut stream = TcpStream::connect(dialer.address)?;
+                stream.write_all(&preambles[at])?;
+                stream.write_all(&[at as u8])?;
+                open.push(stream);
+            }
+            (0..3).map(|_| line.hear(PATIENCE)).collect()
+        });
+        served.expect("drains");
+        assert_eq!(told.expect("is told"), [0, 1, 2]);
+    }
 }

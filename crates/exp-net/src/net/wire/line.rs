@@ -1,8 +1,8 @@
 //! A line: small messages between the two ends of a case, each whole in its time or not at all, and
 //! with a code that only the two ends can make. They go in clear.
 
-use super::is_again;
 use super::preamble::{CODE_BYTES, Codes};
+use super::{completed, readable_in};
 use anyhow::{Context, Result, bail, ensure};
 use blake2::digest::Mac;
 use metal::wait::readable;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::Debug;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -77,10 +77,10 @@ pub(super) fn framed(codes: &Codes, from_near: bool, nth: u64, body: &[u8]) -> V
 
 /// Whether the other end of a stream is gone and nothing is left to read.
 pub(super) fn is_ended(stream: &TcpStream) -> bool {
-    match readable(stream.as_fd(), Duration::ZERO) {
+    match readable_in(stream.as_fd(), Duration::ZERO) {
         Ok(false) => false,
         Ok(true) => !stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0),
-        Err(error) => error.kind() != ErrorKind::Interrupted,
+        Err(_) => true,
     }
 }
 
@@ -149,15 +149,12 @@ impl Line {
     /// Whether there is neither a word of the other end nor its end; waits for nothing. For an end
     /// that works until the other one has enough.
     pub fn is_quiet(&self) -> bool {
-        matches!(readable(self.stream.as_fd(), Duration::ZERO), Ok(false))
+        matches!(readable_in(self.stream.as_fd(), Duration::ZERO), Ok(false))
     }
 
     /// Waits until the other end says something, or is gone; whether it does in time.
     pub fn speaks(&self, patience: Duration) -> Result<bool> {
-        match readable(self.stream.as_fd(), patience) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
-            other => other.context("waiting for the other end"),
-        }
+        readable_in(self.stream.as_fd(), patience).context("waiting for the other end")
     }
 
     /// The kernel's shortest round trip of the line; `None` if it reports none.
@@ -196,17 +193,16 @@ pub(super) fn read_by(
     let mut have = 0;
     while have < bytes.len() {
         let left = until.saturating_duration_since(Instant::now());
-        match readable(stream.as_fd(), left) {
-            Ok(true) => {}
-            Ok(false) => bail!("the other end sent nothing in time"),
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error).context("waiting for the other end"),
+        let is_there = completed(readable(stream.as_fd(), left));
+        match is_there.context("waiting for the other end")? {
+            Some(true) => {}
+            Some(false) => bail!("the other end sent nothing in time"),
+            None => continue,
         }
-        match stream.read(&mut bytes[have..]) {
-            Ok(0) => bail!("the other end is gone"),
-            Ok(more) => have += more,
-            Err(error) if is_again(&error) => {}
-            Err(error) => return Err(error).context("the other end is gone"),
+        match completed(stream.read(&mut bytes[have..])).context("the other end is gone")? {
+            Some(0) => bail!("the other end is gone"),
+            Some(more) => have += more,
+            None => {}
         }
     }
     Ok(())

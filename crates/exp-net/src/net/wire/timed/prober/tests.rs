@@ -1,33 +1,12 @@
-use super::{LOST_LEAST_NS, Plan, Trip, all, is_same, limit_ns, stamp};
-use crate::net::rtt::echo::own_pair;
+use super::{LOST_LEAST_NS, LOST_MOST_NS, Plan, Prober, probe_all, stream_limit_ns};
+use crate::net::wire::timed::{Socket, stamp};
 use bench::prelude::*;
-use laws::net::rtt::Protocol;
 use metal::place::allowed;
+use metal::socket::Wait;
 use std::net::UdpSocket;
-use std::os::unix::net::UnixStream;
 
-const PLAN: Plan = Plan { window_ns: 2e7, pause_ns: None, clock: Clock::Monotonic };
-
-#[test]
-fn a_message_is_known_by_its_number() {
-    for bytes in [1, 2, 7, 8, 9, 56, 4096] {
-        let mut sent = vec![7; bytes];
-        let mut back = vec![7; bytes];
-        stamp(&mut sent, 0x0102_0304_0506_0708);
-        stamp(&mut back, 0x0102_0304_0506_0707);
-        assert!(!is_same(&sent, &back), "{bytes}");
-        stamp(&mut back, 0x0102_0304_0506_0708);
-        assert!(is_same(&sent, &back), "{bytes}");
-        back.push(8);
-        assert!(!is_same(&sent, &back), "{bytes}");
-    }
-    // A part that stayed behind from the message before.
-    let (mut sent, mut back) = (vec![0; 100], vec![0; 100]);
-    stamp(&mut sent, 300);
-    stamp(&mut back, 299);
-    back[..8].copy_from_slice(&300_u64.to_le_bytes());
-    assert!(!is_same(&sent, &back));
-}
+const PLAN: Plan = Plan { window_ns: 2e7, pause_ns: None, least: None };
+const CLOCK: Clock = Clock::Monotonic;
 
 /// What a way does with a message.
 enum Way {
@@ -40,8 +19,10 @@ enum Way {
 /// Runs one connection against a far end that does with each message, by its number, what `way`
 /// says.
 fn against(way: impl Fn(u64) -> Way + Send, polls: bool, plan: Plan) -> Result<super::Ran> {
-    let (near, far) = own_pair(Protocol::Udp)?;
-    let far = UdpSocket::from(far);
+    let bind = || UdpSocket::bind(("127.0.0.1", 0));
+    let (near, far) = (bind()?, bind()?);
+    near.connect(far.local_addr()?)?;
+    far.connect(near.local_addr()?)?;
     let cpus = allowed().expect("CPUs");
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -61,12 +42,13 @@ fn against(way: impl Fn(u64) -> Way + Send, polls: bool, plan: Plan) -> Result<s
                 far.send(&message[..bytes]).expect("sends");
             }
         });
-        let mut trip = Trip::new(near, None, Protocol::Udp, 64, polls, plan.clock)?;
+        let wait = if polls { Wait::Never } else { Wait::Block };
+        let mut prober = Prober::new(near.into(), None, 64, wait, (CLOCK, LOST_MOST_NS))?;
         // Else three lost ones of the warm-up take as many seconds.
-        trip.wait_at_most(5e7)?;
-        let mut trips = [trip];
-        let ran = all(&mut trips, (&cpus[..1], false), plan);
-        trips[0].finish();
+        prober.wait_at_most(5e7);
+        let mut probers = [prober];
+        let ran = probe_all(&mut probers, (&cpus[..1], false), &plan);
+        probers[0].finish();
         Ok(ran?.remove(0))
     })
 }
@@ -126,7 +108,9 @@ fn a_way_that_gives_nothing_or_something_else_back_fails_in_its_time() {
 #[test]
 fn another_message_of_a_stream_fails() {
     use std::io::{Read, Write};
-    let (near, mut far) = UnixStream::pair().expect("sockets");
+    let (near, far) =
+        socket2::Socket::pair(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("sockets");
+    let mut far = far;
     let cpus = allowed().expect("CPUs");
     let told = std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -137,9 +121,9 @@ fn another_message_of_a_stream_fails() {
                 let _ = far.write_all(&message);
             }
         });
-        let trip =
-            Trip::new(near.into(), None, Protocol::Unix, 64, false, PLAN.clock).expect("a trip");
-        all(&mut [trip], (&cpus[..1], false), PLAN)
+        let limit = (CLOCK, stream_limit_ns(64));
+        let prober = Prober::new(Socket::from(near), None, 64, Wait::Block, limit).expect("made");
+        probe_all(&mut [prober], (&cpus[..1], false), &PLAN)
     });
     told.expect_err("is seen");
 }
@@ -148,8 +132,7 @@ fn another_message_of_a_stream_fails() {
 #[test]
 fn a_stream_has_time_to_send_again() {
     // The second SYN goes after 1 s, the third after 3 s.
-    assert!(limit_ns(Protocol::Tcp, 1) > 3.5e9);
+    assert!(stream_limit_ns(1) > 3.5e9);
     let both_ways_ns = 2.0 * 8.0 * f64::from(1 << 20) / 10e6 * 1e9;
-    assert!(limit_ns(Protocol::Tcp, 1 << 20) > both_ways_ns + 1e9);
-    assert!(limit_ns(Protocol::Udp, 1) <= 1e9);
+    assert!(stream_limit_ns(1 << 20) > both_ways_ns + 1e9);
 }
