@@ -8,7 +8,7 @@ use session::agent::key::{Key, Keys};
 use session::agent::listen::Listener;
 use session::agent::options::{self, Addresses, Options, SILENCE_MAX};
 use session::agent::stdio;
-use session::child::Worker;
+use session::agent::worker_process::start_worker;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -81,7 +81,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         cpus: args.cpu.as_deref(),
         data: args.data,
         silence: SILENCE_MAX,
-        start_worker: Worker::start,
+        start_worker,
         log: &|line| log(io::stderr().as_fd(), line),
         stop: &stop,
     };

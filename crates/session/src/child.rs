@@ -1,10 +1,9 @@
 //! A worker as the session sees it: a child in a session and process group of its own that gets
 //! one order.
 
-use crate::Node;
-use crate::agent::channel::{Channel, Lost};
+use crate::FarWorker;
 use anyhow::{Context, Error, Result, anyhow, ensure};
-use bench::link::frame::FRAME_BYTES_MAX;
+use bench::link::frame::{receive, send};
 use bench::link::{FromWorker, ToWorker};
 use bench::measure::unwritten;
 use host::block::line_of;
@@ -13,6 +12,7 @@ use host::refused;
 use metal::wait::{Want, any_unless};
 use record::key::CaseId;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -95,13 +95,9 @@ pub struct OutOfMemory {
     pub cases: Vec<CaseId>,
 }
 
-/// A worker process, of a session or of an agent, and the channel to it. Neither an order nor an
-/// answer waits for one that was stopped longer than a frame may take. Dropping it kills its whole
-/// group.
+/// A worker process. Dropping it kills its whole group.
 pub struct Worker {
-    /// None where a test's thread answers.
-    child: Option<Child>,
-    pub channel: Channel,
+    child: Child,
     /// Counts of the OOM killer before it was started.
     kills: Kills,
     /// Cases that it takes memory for.
@@ -166,30 +162,22 @@ impl Worker {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = metal::process::in_new_session(&mut command)
+        let child = metal::process::in_new_session(&mut command)
             .spawn()
             .map_err(refused::explained)
             .context("cannot start a worker from /proc/self/exe")?;
-        let output = child.stdout.take().context("the worker has no output")?;
-        let input = child.stdin.take().context("the worker has no input")?;
-        let channel = Channel::to_child(output.into(), input.into(), FRAME_BYTES_MAX as usize);
-        Ok(Worker::over(channel, Some(child), kills))
-    }
-
-    fn over(channel: Channel, child: Option<Child>, kills: Kills) -> Self {
-        Worker {
+        Ok(Worker {
             child,
-            channel,
             kills,
             takes_memory_for: Vec::new(),
             started: Instant::now(),
             files: Files::default(),
             is_stuck: false,
-        }
+        })
     }
 
-    fn pid(&self) -> u32 {
-        self.child.as_ref().map_or(0, Child::id)
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// States where its files are, on which block device (`major:minor`), and how long it may be
@@ -209,7 +197,7 @@ impl Worker {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let device = self.files.device.as_ref();
         Moved {
-            process_io: read(&format!("/proc/{}/io", self.pid())),
+            process_io: read(&format!("/proc/{}/io", self.child.id())),
             device: device.and_then(|number| completed(&read("/proc/diskstats"), number)),
             unwritten: unwritten(&read("/proc/meminfo")),
         }
@@ -249,7 +237,7 @@ impl Worker {
 
     /// Whether a signal stopped it: then it does not wait for its files.
     fn is_stopped(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()));
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
         // After the name, which may hold anything.
         stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, of)| of.starts_with('T')))
     }
@@ -296,34 +284,34 @@ impl Worker {
         }
     }
 
-    /// The next message, `None` if none arrives in time. Errors: as [`Worker::next`], but for the
-    /// deadline.
+    /// The next message, `None` if none arrives in time: one blocking read with a deadline. Errors:
+    /// as [`Worker::next`], but for the deadline.
     fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromWorker>> {
-        self.channel.receive(deadline, stop).map_err(|error| self.explained(error))
-    }
-
-    /// Sends an order, in the time of a frame. Errors: it is gone, does not take it in its time, or
-    /// a signal came.
-    pub fn tell(&mut self, message: &ToWorker, stop: &AtomicBool) -> Result<()> {
-        self.channel.send(message, stop).map_err(|error| self.explained(error))
-    }
-
-    /// Takes in what has come, as [`Channel::read_some`]. Errors: it is gone.
-    pub fn read(&mut self) -> Result<()> {
-        self.channel.read_some().map_err(|lost| self.explained(lost.into()))
-    }
-
-    /// The last words of one that is gone, in the place of the error of its channel.
-    fn explained(&mut self, error: Error) -> Error {
-        match error.downcast_ref() {
-            Some(Lost::Closed) => self.last_words(),
-            _ => error,
+        let stdout = self.child.stdout.as_mut().context("the worker's output is closed")?;
+        if !wait("the worker", &[Want::Readable(stdout.as_fd())], Some(deadline), stop)?[0] {
+            return Ok(None);
         }
+        match receive(stdout) {
+            Ok(Some(message)) => Ok(Some(message)),
+            Ok(None) => Err(self.last_words()),
+            Err(error) => Err(self.last_words().context(error)),
+        }
+    }
+
+    /// Its output and its input, for callers that wait for more than a worker: from then on they
+    /// are not read and written here. Errors: they were given before.
+    pub fn pipes(&mut self) -> Result<(OwnedFd, OwnedFd)> {
+        let output = self.child.stdout.take();
+        let input = self.child.stdin.take();
+        Ok((
+            output.context("the worker's output is closed")?.into(),
+            input.context("the worker's input is closed")?.into(),
+        ))
     }
 
     /// Ends one that is gone, or is to go: why it ended, with what it said last on its standard
     /// error.
-    fn last_words(&mut self) -> Error {
+    pub fn last_words(&mut self) -> Error {
         self.kill_group();
         let reaped = self.reap();
         let killed = reaped.and_then(|status| status.signal()) == Some(SIGKILL);
@@ -339,8 +327,7 @@ impl Worker {
         };
         let mut said = String::new();
         // One that hangs in the kernel holds its end open: reading would hang as well.
-        let stderr = self.child.as_mut().and_then(|child| child.stderr.as_mut());
-        if let Some(stderr) = stderr.filter(|_| reaped.is_some()) {
+        if let Some(stderr) = self.child.stderr.as_mut().filter(|_| reaped.is_some()) {
             // What cannot be read is not worth another error.
             let _ = stderr.take(LAST_WORDS_MAX).read_to_string(&mut said);
         }
@@ -354,24 +341,26 @@ impl Worker {
     }
 
     fn kill_group(&self) {
-        if let Some(child) = &self.child {
-            // The group may already be gone.
-            let _ = metal::process::kill_group(child.id());
-        }
+        // The group may already be gone.
+        let _ = metal::process::kill_group(self.child.id());
     }
 
     /// Waits for its end; one without an exit could not be killed, and is not waited for again.
     fn reap(&mut self) -> Option<ExitStatus> {
-        let child = self.child.as_mut().filter(|_| !self.is_stuck)?;
-        let status = ended_within(child, REAP_TIME);
+        if self.is_stuck {
+            return None;
+        }
+        let status = ended_within(&mut self.child, REAP_TIME);
         self.is_stuck = status.is_none();
         status
     }
 }
 
-impl Node for Worker {
-    fn order(&mut self, message: &ToWorker, stop: &AtomicBool) -> Result<()> {
-        self.tell(message, stop)
+impl FarWorker for Worker {
+    fn order(&mut self, message: &ToWorker) -> Result<()> {
+        let stdin = self.child.stdin.as_mut().context("the worker's input is closed")?;
+        // One that died before it read is reported like one that died later: by its end.
+        send(stdin, message).map_err(|_| self.last_words())
     }
 
     /// Messages about memory to take and files that may hang are kept. Once its files may hang, the
@@ -432,15 +421,6 @@ fn completed(diskstats: &str, devices: &str) -> Option<Vec<String>> {
     let found = found.collect::<Option<Vec<_>>>()?;
     let counts = found.iter().flat_map(|words| COUNTS.iter().filter_map(|at| words.get(*at)));
     Some(counts.map(|count| (*count).to_owned()).collect())
-}
-
-#[cfg(test)]
-impl Worker {
-    /// One whose end of two pipes a thread holds.
-    pub fn of_pipes(output: std::os::fd::OwnedFd, input: std::os::fd::OwnedFd) -> Worker {
-        let channel = Channel::to_child(output, input, FRAME_BYTES_MAX as usize);
-        Worker::over(channel, None, Kills::now())
-    }
 }
 
 impl Drop for Worker {

@@ -49,12 +49,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// What takes an order and answers with messages: a worker of this host, or one at an agent. Both
-/// are spoken to by a [`agent::channel::Channel`].
-pub trait Node {
-    /// Sends an order. Errors: the worker, or the way to it, is gone or takes nothing;
-    /// [`child::Interrupted`].
-    fn order(&mut self, message: &ToWorker, stop: &AtomicBool) -> Result<()>;
+/// A worker at the far end of a round, here or there.
+pub trait FarWorker {
+    /// Sends an order. Errors: the worker is gone.
+    fn order(&mut self, message: &ToWorker) -> Result<()>;
 
     /// Waits for the next message. Errors: [`Interrupted`], the deadline passed, or the worker or
     /// the way to it is gone.

@@ -6,7 +6,7 @@ use crate::directory::{self, Before, Hanging, Unprepared, all_failed};
 use crate::live::Live;
 use crate::quiet::Look;
 use crate::setup::Setup;
-use crate::{Node, is_interrupt};
+use crate::{FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, bail};
 use bench::experiment::{FAR, LOOPBACK};
 use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, RoundOrder, ToWorker};
@@ -54,7 +54,7 @@ fn calibrated(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
         window_ns: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX),
     };
     let mut worker = Worker::start()?;
-    worker.order(&ToWorker::Calibrate(order), stop)?;
+    worker.order(&ToWorker::Calibrate(order))?;
     match worker.next(Instant::now() + PATIENCE_LEAST + window * windows * 2, stop)? {
         FromWorker::Calibrated(mut calibration) => {
             calibration.width = calibration.width.map(|width| by_design(width, units(setup)));
@@ -146,7 +146,7 @@ pub fn measure(
     let device = directory::device(setup, dir.as_deref());
     let touches_files = dir.is_some() && directory::depends(live);
     near.has_files(dir, device, directory::silence(live.work.cost));
-    near.order(&ToWorker::Round(Box::new(RoundOrder { far: endpoint, ..order })), stop)?;
+    near.order(&ToWorker::Round(Box::new(RoundOrder { far: endpoint, ..order })))?;
     if touches_files {
         near.may_hang();
     }
@@ -178,8 +178,8 @@ fn shorten(events: &mut [Event], calibration: &Calibration, in_order: bool) {
 }
 
 /// Ends a round at its far end: what it measured and saw.
-fn drained(worker: &mut dyn Node, stop: &AtomicBool) -> Result<(Vec<Event>, Done)> {
-    worker.order(&ToWorker::Drain, stop)?;
+fn drained(worker: &mut dyn FarWorker, stop: &AtomicBool) -> Result<(Vec<Event>, Done)> {
+    worker.order(&ToWorker::Drain)?;
     collect(worker, Instant::now() + LINK_TIME, stop).context("the far end failed")
 }
 
@@ -215,7 +215,7 @@ fn make_files(
 ) -> Result<()> {
     let mut worker = Worker::start()?;
     worker.has_files(order.dir.clone(), device, silence);
-    worker.order(&ToWorker::Prepare(Box::new(order.clone())), stop)?;
+    worker.order(&ToWorker::Prepare(Box::new(order.clone())))?;
     worker.may_hang();
     loop {
         match worker.next(Instant::now() + silence, stop)? {
@@ -230,19 +230,19 @@ fn make_files(
 fn far_end<'a>(
     setup: &'a Setup,
     order: &RoundOrder,
-    stop: &AtomicBool,
-) -> Result<(Box<dyn Node + 'a>, Endpoint)> {
+    stop: &'a AtomicBool,
+) -> Result<(Box<dyn FarWorker + 'a>, Endpoint)> {
     let far = order.series.cases.first().and_then(|case| case.id.text(FAR));
     let remote = far.filter(|far| *far != LOOPBACK).map(|far| {
         let remote = setup.remotes.get(far);
         remote.with_context(|| format!("unknown far end `{far}`"))
     });
-    let mut worker: Box<dyn Node> = match remote.transpose()? {
+    let mut worker: Box<dyn FarWorker> = match remote.transpose()? {
         Some(remote) => remote.start(stop),
-        None => Worker::start().map(|worker| Box::new(worker) as Box<dyn Node>),
+        None => Worker::start().map(|worker| Box::new(worker) as Box<dyn FarWorker>),
     }
     .context("cannot start the far end")?;
-    worker.order(&ToWorker::Serve(Box::new(order.clone())), stop)?;
+    worker.order(&ToWorker::Serve(Box::new(order.clone())))?;
     match worker.next(Instant::now() + LINK_TIME, stop).context("the far end failed")? {
         FromWorker::Listening(endpoint) => Ok((worker, endpoint)),
         FromWorker::Failed(chain) => bail!("the far end failed: {}", chain.join(": ")),
@@ -269,7 +269,7 @@ fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
     };
     let (mut worker, endpoint) = far_end(setup, &order, stop)?;
     let mut near = Worker::start()?;
-    near.order(&ToWorker::Round(Box::new(RoundOrder { far: Some(endpoint), ..order })), stop)?;
+    near.order(&ToWorker::Round(Box::new(RoundOrder { far: Some(endpoint), ..order })))?;
     let met = collect(&mut near, Instant::now() + LINK_TIME, stop);
     met.map_err(|error| with_far(error, worker.as_mut(), stop)).with_context(|| {
         format!(
@@ -284,7 +284,7 @@ fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
 
 /// Why the near end failed, with what the far end says of itself, where it failed as well: of the
 /// two, the cause is there.
-fn with_far(error: Error, far: &mut dyn Node, stop: &AtomicBool) -> Error {
+fn with_far(error: Error, far: &mut dyn FarWorker, stop: &AtomicBool) -> Error {
     if is_interrupt(&error) {
         return error;
     }
@@ -301,7 +301,7 @@ fn with_far(error: Error, far: &mut dyn Node, stop: &AtomicBool) -> Error {
 /// Takes messages until the round is over. Of an agent none but its end comes here, so that no
 /// agent talks on without end; a worker of this host is given its time by what it reads and writes.
 fn collect(
-    worker: &mut dyn Node,
+    worker: &mut dyn FarWorker,
     mut deadline: Instant,
     stop: &AtomicBool,
 ) -> Result<(Vec<Event>, Done)> {

@@ -8,7 +8,7 @@ use super::message::{Facts, FromAgent, ToAgent, printable};
 use super::reach;
 use super::url::PeerUrl;
 use crate::child::Silent;
-use crate::{Node, is_interrupt};
+use crate::{FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, bail};
 use bench::experiment::Peer;
 use bench::link::{FromWorker, RoundOrder, ToWorker};
@@ -185,14 +185,16 @@ impl Remote {
         *self.link.borrow_mut() = Link::Lost;
     }
 
-    /// Starts a worker for a round. Errors: [`crate::child::Interrupted`]; the host cannot be reached any more, or
+    /// Starts a worker for a round, whose messages are not waited for any longer once a signal sets
+    /// `stop`. Errors: [`crate::child::Interrupted`]; the host cannot be reached any more, or
     /// refuses.
-    pub fn start(&self, stop: &AtomicBool) -> Result<Box<dyn Node + '_>> {
+    pub fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>> {
         self.ensure_up(stop)?;
         self.round.set(self.round.get() + 1);
         Ok(Box::new(RemoteWorker {
             remote: self,
             round: self.round.get(),
+            stop,
             begun: Instant::now(),
             order: None,
             serves: false,
@@ -241,6 +243,7 @@ impl Drop for Remote {
 struct RemoteWorker<'a> {
     remote: &'a Remote,
     round: u64,
+    stop: &'a AtomicBool,
     begun: Instant,
     /// Its order, once it has one.
     order: Option<RoundOrder>,
@@ -281,8 +284,8 @@ impl RemoteWorker<'_> {
     }
 }
 
-impl Node for RemoteWorker<'_> {
-    fn order(&mut self, message: &ToWorker, stop: &AtomicBool) -> Result<()> {
+impl FarWorker for RemoteWorker<'_> {
+    fn order(&mut self, message: &ToWorker) -> Result<()> {
         let round = self.round;
         let message = match message {
             ToWorker::Serve(order) => {
@@ -300,7 +303,7 @@ impl Node for RemoteWorker<'_> {
                 if let Some(carrier) = &mut connection.carrier {
                     carrier.listen();
                 }
-                connection.channel.send(&message, stop)
+                connection.channel.send(&message, self.stop)
             })
             .with_context(|| self.far())
     }

@@ -17,7 +17,6 @@ use super::server::ServedSession;
 use crate::child::STOPPING;
 use crate::is_interrupt;
 use anyhow::{Context, Result};
-use bench::link::waiting::{Gone, Waiting};
 use metal::wait::{Want, any_unless};
 use std::fmt::Display;
 use std::io;
@@ -38,13 +37,14 @@ pub struct Listener<'agent> {
     options: &'agent Options<'agent>,
     keys: Keys,
     listener: TcpListener,
-    pending: Waiting<Pending>,
+    pending: Vec<Pending>,
     session: Option<ServedSession<'agent>>,
 }
 
 /// A connection that is not admitted yet.
 struct Pending {
     client: SocketAddr,
+    deadline: Instant,
     state: State,
 }
 
@@ -59,7 +59,7 @@ impl<'agent> Listener<'agent> {
     /// this host's, or taken.
     pub fn new(options: &'agent Options<'agent>, keys: Keys, address: SocketAddr) -> Result<Self> {
         let listener = admission::listener(address, BACKLOG)?;
-        Ok(Listener { options, keys, listener, pending: Waiting::new(PENDING_MAX), session: None })
+        Ok(Listener { options, keys, listener, pending: Vec::new(), session: None })
     }
 
     /// Where it listens. Errors: what getsockname(2) reports.
@@ -83,8 +83,8 @@ impl<'agent> Listener<'agent> {
         if !self.advance_session() {
             return Ok(false);
         }
-        for (deadline, pending) in self.pending.take() {
-            self.advance(deadline, pending);
+        for pending in std::mem::take(&mut self.pending) {
+            self.advance(pending);
         }
         if has_client {
             self.accept();
@@ -101,8 +101,8 @@ impl<'agent> Listener<'agent> {
             .chain(session)
             .chain(pending)
             .collect();
-        let of_session = self.session.as_ref().and_then(ServedSession::deadline);
-        let deadlines = self.pending.deadline().into_iter().chain(of_session);
+        let deadlines = self.pending.iter().map(|pending| pending.deadline);
+        let deadlines = deadlines.chain(self.session.as_ref().and_then(ServedSession::deadline));
         let left =
             deadlines.map(|deadline| deadline.saturating_duration_since(now)).chain(patience).min();
         let stopped = || self.options.stop.load(Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl<'agent> Listener<'agent> {
 
     /// Reads what a pending connection has sent. What arrived in time counts, even if the agent was
     /// busy when the deadline passed.
-    fn advance(&mut self, deadline: Instant, Pending { client, state }: Pending) {
+    fn advance(&mut self, Pending { client, deadline, state }: Pending) {
         match state {
             State::Handshake(mut stream, mut responder) => {
                 match admission::advance(&mut stream, &mut responder) {
@@ -148,18 +148,13 @@ impl<'agent> Listener<'agent> {
         }
     }
 
-    /// Keeps a connection pending until its deadline, in the place of the oldest if there are too
-    /// many.
+    /// Keeps a connection pending until its deadline.
     fn keep(&mut self, client: SocketAddr, deadline: Instant, state: State) {
-        let (client, reason) = match self.pending.keep(deadline, Pending { client, state }) {
-            Some((Gone::Late, late)) => (late.client, "it did not complete the handshake in time"),
-            Some((Gone::Crowded, oldest)) => (
-                oldest.client,
-                "too many other clients connected before it completed the handshake",
-            ),
-            None => return,
-        };
-        self.reject(client, &reason);
+        if Instant::now() < deadline {
+            self.pending.push(Pending { client, deadline, state });
+        } else {
+            self.reject(client, &"it did not complete the handshake in time");
+        }
     }
 
     fn reject(&self, client: SocketAddr, reason: &dyn Display) {
@@ -237,8 +232,13 @@ impl<'agent> Listener<'agent> {
         }
     }
 
-    /// Begins the handshake on a new connection.
+    /// Begins the handshake on a new connection, in the place of the oldest if there are too many.
     fn admit(&mut self, stream: TcpStream, client: SocketAddr) {
+        if self.pending.len() >= PENDING_MAX {
+            let oldest = self.pending.remove(0);
+            let reason = "too many other clients connected before it completed the handshake";
+            self.reject(oldest.client, &reason);
+        }
         let prepared = prepare(&stream)
             .map_err(|error| error.to_string())
             .and_then(|()| self.keys.now().map_err(|error| format!("{error:#}")))
@@ -248,7 +248,7 @@ impl<'agent> Listener<'agent> {
                 let deadline = Instant::now() + HANDSHAKE_TIME;
                 let state = State::Handshake(stream, Box::new(responder));
                 // Its first bytes have most often arrived by now.
-                self.advance(deadline, Pending { client, state });
+                self.advance(Pending { client, deadline, state });
             }
             Err(reason) => self.reject(client, &reason),
         }
@@ -268,7 +268,7 @@ impl Pending {
 impl Listener<'_> {
     /// Number of connections that wait for admission.
     pub(super) fn pending(&self) -> usize {
-        self.pending.iter().count()
+        self.pending.len()
     }
 
     /// The client whose session is served.
@@ -283,6 +283,9 @@ impl Listener<'_> {
 
     /// Lets the time of all pending connections pass.
     pub(super) fn expire_pending(&mut self) {
-        self.pending.expire();
+        let now = Instant::now();
+        for pending in &mut self.pending {
+            pending.deadline = now;
+        }
     }
 }

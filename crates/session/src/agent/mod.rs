@@ -31,6 +31,7 @@ pub mod server;
 pub mod ssh;
 pub mod stdio;
 pub mod url;
+pub mod worker_process;
 
 #[cfg(test)]
 pub mod tests;

@@ -1,6 +1,6 @@
 //! The options of an agent, which all its sessions share, and the site where it serves them.
 
-use crate::child::Worker;
+use super::worker_process::WorkerProcess;
 use crate::site::{self, Files};
 use anyhow::{Context, Result, bail};
 use bench::experiment::{Catalogue, Preset, Site};
@@ -23,7 +23,7 @@ pub struct Options<'agent> {
     pub data: Option<IpAddr>,
     /// A silent session is kept for at least this time when another one asks.
     pub silence: Duration,
-    pub start_worker: fn() -> Result<Worker>,
+    pub start_worker: fn() -> Result<WorkerProcess>,
     /// Receives the events, a line each.
     pub log: &'agent dyn Fn(&str),
     /// Set by a signal.

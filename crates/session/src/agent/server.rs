@@ -1,11 +1,11 @@
 //! One session at the agent, from its first message to its end, however it arrived: its clocks, its
 //! rounds, its worker, which dies with it.
 
-use super::channel::{Channel, FRAME_BYTES_MAX, Lost, WORKER_BYTES_MAX};
+use super::channel::{Channel, FRAME_BYTES_MAX, Lost};
 use super::check::check;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use super::options::{Addresses, Options, require_address, site};
-use crate::child::Worker;
+use super::worker_process::WorkerProcess;
 use crate::is_interrupt;
 use crate::machine::{Machine, UNSEEN};
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -48,7 +48,7 @@ pub struct ServedSession<'agent> {
 
 /// A worker, and what it does.
 struct Work {
-    worker: Worker,
+    worker: WorkerProcess,
     task: Task,
 }
 
@@ -215,20 +215,20 @@ impl<'agent> ServedSession<'agent> {
         if std::mem::replace(is_drained, true) {
             bail!("the session ended round {over} twice");
         }
-        match worker.tell(&ToWorker::Drain, self.options.stop) {
+        match worker.order(&ToWorker::Drain, self.options.stop) {
             Err(error) => self.end_round(over, error),
             Ok(()) => Ok(()),
         }
     }
 
     /// A worker that serves an order, with what is this host's own.
-    fn start_round(&self, order: RoundOrder) -> Result<Worker> {
+    fn start_round(&self, order: RoundOrder) -> Result<WorkerProcess> {
         let experiment = experiment::find(self.options.catalogue, &order.series.experiment);
         if let Err(reason) = check(&order, experiment, &self.site) {
             bail!("the agent refused: {reason}");
         }
         let calibration = self.calibration.clone();
-        let mut worker = started(self.options)?;
+        let mut worker = (self.options.start_worker)()?;
         let mut cpus = self.site.cpus.clone();
         let first = order.series.cases.first().and_then(far_cpu);
         if let Some(at) = first.and_then(|first| cpus.iter().position(|cpu| *cpu == first)) {
@@ -244,7 +244,7 @@ impl<'agent> ServedSession<'agent> {
             far_address: Some(self.address),
             ..order
         }));
-        worker.tell(&order, self.options.stop)?;
+        worker.order(&order, self.options.stop)?;
         Ok(worker)
     }
 
@@ -357,7 +357,7 @@ fn prepare(
     options: &Options<'_>,
     open: &Open,
     addresses: Addresses,
-) -> Result<(Site, IpAddr, Option<String>, Worker)> {
+) -> Result<(Site, IpAddr, Option<String>, WorkerProcess)> {
     let ours = env!("CARGO_PKG_VERSION");
     if open.plumb != ours || open.format != record::FORMAT {
         bail!(
@@ -389,21 +389,14 @@ fn prepare(
         keep_cpus(&mut site, then)?;
     }
     let cpu = *site.cpus.first().context("the agent has no CPU")?;
-    let mut worker = started(options)?;
+    let mut worker = (options.start_worker)()?;
     let order = ToWorker::Calibrate(CalibrateOrder {
         cpu,
         windows: open.windows,
         window_ns: open.window_ns,
     });
-    worker.tell(&order, options.stop)?;
+    worker.order(&order, options.stop)?;
     Ok((site, address, interface, worker))
-}
-
-/// A worker whose messages fit an answer to the session.
-fn started(options: &Options<'_>) -> Result<Worker> {
-    let mut worker = (options.start_worker)()?;
-    worker.channel.set_limit(WORKER_BYTES_MAX);
-    Ok(worker)
 }
 
 /// What a session expects to take; an invalid time is not a time.

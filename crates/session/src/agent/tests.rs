@@ -11,8 +11,8 @@ use super::key::{Key, Keys, Named};
 use super::listen::Listener;
 use super::message::{FromAgent, Open, ToAgent};
 use super::options::{Options, SILENCE_MAX};
-use crate::child::Worker;
-use anyhow::{Context, Result};
+use super::worker_process::WorkerProcess;
+use anyhow::{Context, Result, anyhow};
 use bench::experiment::fixtures::rehearsal;
 use bench::link::frame::{receive, send};
 use bench::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker};
@@ -37,7 +37,7 @@ static GOES_ON: AtomicBool = AtomicBool::new(false);
 /// serves a round by telling the order's address, seed and CPUs as an endpoint, and drains. It dies
 /// in a round of case `messages=13`, sends more than a frame takes in one of `messages=14`, and
 /// stops for ever in the middle of a frame in one of `messages=15`.
-fn start_worker() -> Result<Worker> {
+fn start_worker() -> Result<WorkerProcess> {
     let (mut orders, input) = std::io::pipe()?;
     let (answers, mut output) = std::io::pipe()?;
     std::thread::spawn(move || -> Result<()> {
@@ -71,7 +71,7 @@ fn start_worker() -> Result<Worker> {
         }
         Ok(())
     });
-    Ok(Worker::of_pipes(answers.into(), input.into()))
+    Ok(WorkerProcess::new(answers.into(), input.into(), || anyhow!("the worker died")))
 }
 
 fn calibration(cpu: usize) -> Calibration {

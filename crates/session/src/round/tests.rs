@@ -1,7 +1,7 @@
 //! Ends that are read late, and what happened around either end.
 
 use super::{collect, cpus, disturbances};
-use crate::Node;
+use crate::FarWorker;
 use crate::budget::CoreState;
 use crate::quiet::Look;
 use anyhow::Result;
@@ -19,8 +19,8 @@ struct Talker {
     said: u32,
 }
 
-impl Node for Talker {
-    fn order(&mut self, _: &ToWorker, _: &AtomicBool) -> Result<()> {
+impl FarWorker for Talker {
+    fn order(&mut self, _: &ToWorker) -> Result<()> {
         Ok(())
     }
 

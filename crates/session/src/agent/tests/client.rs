@@ -79,7 +79,7 @@ fn samples(series: &str, round: u32) -> FromWorker {
 /// What comes of a round: its messages up to the last or to an error.
 fn round(remote: &Remote) -> Result<Vec<FromWorker>> {
     let mut worker = remote.start(&GOES_ON)?;
-    worker.order(&ToWorker::Serve(order(5)), &GOES_ON)?;
+    worker.order(&ToWorker::Serve(order(5)))?;
     let mut heard = Vec::new();
     loop {
         let message = worker.next(Instant::now() + PATIENCE, &GOES_ON)?;
@@ -233,7 +233,7 @@ fn what_an_agent_says_without_end_is_not_heard_without_end() {
         vec![FromAgent::Ended { round, reason }; 10_000]
     });
     let mut worker = remote.start(&GOES_ON).unwrap();
-    worker.order(&ToWorker::Serve(order(5)), &GOES_ON).unwrap();
+    worker.order(&ToWorker::Serve(order(5))).unwrap();
     let error = worker.next(Instant::now(), &GOES_ON).expect_err("it says nothing of it");
     assert!(error.chain().any(|cause| cause.is::<Silent>()), "{error:#}");
 }
@@ -270,7 +270,7 @@ fn an_agent_tells_of_its_host_once() {
 fn a_worker_that_is_silent_is_told_from_one_that_is_gone() {
     let remote = peer(|_| Vec::new());
     let mut worker = remote.start(&GOES_ON).unwrap();
-    worker.order(&ToWorker::Serve(order(5)), &GOES_ON).unwrap();
+    worker.order(&ToWorker::Serve(order(5))).unwrap();
     let soon = Instant::now() + Duration::from_millis(10);
     let error = worker.next(soon, &GOES_ON).expect_err("it says nothing");
     assert!(error.chain().any(|cause| cause.is::<Silent>()), "{error:#}");

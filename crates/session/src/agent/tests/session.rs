@@ -260,7 +260,7 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
                 assert!(reason.contains(part), "{reason}");
             }
             // A worker that dies, and one that says too much, cost their rounds.
-            for (messages, part) in [(13, "ended without a result"), (14, "exceeds the limit")] {
+            for (messages, part) in [(13, "the worker died"), (14, "exceeds the limit")] {
                 let (round, order) = (100 + messages, order(messages));
                 say(&mut channel, &ToAgent::Serve { round, order });
                 let (of, ended) = answer(&mut channel);
