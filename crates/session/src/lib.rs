@@ -5,7 +5,6 @@
 
 pub mod agent;
 pub mod budget;
-pub mod child;
 pub mod defaults;
 pub mod derive;
 pub mod directory;
@@ -15,6 +14,7 @@ pub mod header;
 mod kept;
 pub mod live;
 pub mod machine;
+pub mod node;
 pub mod params;
 pub mod passes;
 pub mod plan;
@@ -28,17 +28,16 @@ pub mod stepwise;
 pub mod store;
 pub mod worker;
 
-use crate::child::Interrupted;
 use crate::derive::Measured;
 use crate::directory::Hanging;
 use crate::header::{header, now, peers};
 use crate::live::{Live, Stop, measured_cases};
+use crate::node::Interrupted;
 use crate::plan::Work;
 use crate::setup::Setup;
 use crate::store::RecordFile;
 use anyhow::{Context, Result};
 use bench::experiment::{AnyExperiment, Known, Skip};
-use bench::link::{FromWorker, ToWorker};
 use record::case::{Case, Series};
 use record::event::{
     Calibration, End, Ending, Event, Outcome, PredictionEvent, PredictionKind, Segment, Synced,
@@ -48,16 +47,6 @@ use record::run::Run;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// A worker at the far end of a round, here or there.
-pub trait FarWorker {
-    /// Sends an order. Errors: the worker is gone.
-    fn order(&mut self, message: &ToWorker) -> Result<()>;
-
-    /// Waits for the next message. Errors: [`Interrupted`], the deadline passed, or the worker or
-    /// the way to it is gone.
-    fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker>;
-}
 
 /// What is being done, for a progress display.
 #[derive(Clone, Debug)]

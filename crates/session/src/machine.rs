@@ -7,8 +7,8 @@
 //! text, and then rounds count as disturbed that are not. No user can make plumb write elsewhere:
 //! links are not followed ([`metal::lock::open_shared`]).
 
-use crate::child::Interrupted;
 use crate::header::now;
+use crate::node::Interrupted;
 use anyhow::{Context, Result, bail};
 use record::plain;
 use serde::{Deserialize, Serialize};
@@ -201,7 +201,7 @@ fn pid_namespace() -> String {
 #[cfg(test)]
 mod tests {
     use super::{Machine, Member, NAME, TEXT_BYTES, WHAT_MAX, pid_namespace};
-    use crate::child::Interrupted;
+    use crate::node::Interrupted;
     use std::fs;
     use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
     use std::path::Path;

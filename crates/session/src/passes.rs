@@ -1,10 +1,10 @@
 //! Passes over the series under way, as the budget gives them turns, and their rounds.
 
 use crate::budget::{Budget, Claim, CoreState, Rules, Turn};
-use crate::child::Hung;
 use crate::directory::{self, all_failed};
 use crate::live::Live;
 use crate::machine::Machine;
+use crate::node::worker::Hung;
 use crate::plan::{Planned, Work};
 use crate::quiet::{self, Look};
 use crate::{Progress, Session, is_interrupt, round};

@@ -1,12 +1,13 @@
 //! One round: a fresh worker, for a two-ended experiment one at each end.
 
 use crate::budget::CoreState;
-use crate::child::{Hung, OutOfMemory, Silent, Worker};
 use crate::directory::{self, Before, Hanging, Unprepared, all_failed};
+use crate::is_interrupt;
 use crate::live::Live;
+use crate::node::worker::{Hung, OutOfMemory, Worker};
+use crate::node::{Node, Silent};
 use crate::quiet::Look;
 use crate::setup::Setup;
-use crate::{FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, bail};
 use bench::experiment::{FAR, LOOPBACK};
 use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, RoundOrder, ToWorker};
@@ -38,7 +39,7 @@ const OF_FAR: &str = "far_";
 const LAST_WORDS_TIME: Duration = Duration::from_millis(300);
 
 /// Calibrates the clocks in a worker, and in a second one if the first fails: a worker that is
-/// killed costs a round, and not the run. Errors: both failed; [`crate::child::Interrupted`].
+/// killed costs a round, and not the run. Errors: both failed; [`crate::node::Interrupted`].
 pub fn calibrate(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
     match calibrated(setup, stop) {
         Err(error) if !is_interrupt(&error) => calibrated(setup, stop),
@@ -100,7 +101,7 @@ fn cpus(planned: &[usize], cases: &[Case], look: Option<Look>) -> Vec<usize> {
 }
 
 /// Measures one round: its events, and what the workers saw of their environment. Errors: the round
-/// is void; [`crate::child::Interrupted`] is in the chain if a signal ended it.
+/// is void; [`crate::node::Interrupted`] is in the chain if a signal ended it.
 pub fn measure(
     setup: &Setup,
     calibration: &Calibration,
@@ -178,7 +179,7 @@ fn shorten(events: &mut [Event], calibration: &Calibration, in_order: bool) {
 }
 
 /// Ends a round at its far end: what it measured and saw.
-fn drained(worker: &mut dyn FarWorker, stop: &AtomicBool) -> Result<(Vec<Event>, Done)> {
+fn drained(worker: &mut dyn Node, stop: &AtomicBool) -> Result<(Vec<Event>, Done)> {
     worker.order(&ToWorker::Drain)?;
     collect(worker, Instant::now() + LINK_TIME, stop).context("the far end failed")
 }
@@ -231,15 +232,15 @@ fn far_end<'a>(
     setup: &'a Setup,
     order: &RoundOrder,
     stop: &'a AtomicBool,
-) -> Result<(Box<dyn FarWorker + 'a>, Endpoint)> {
+) -> Result<(Box<dyn Node + 'a>, Endpoint)> {
     let far = order.series.cases.first().and_then(|case| case.id.text(FAR));
     let remote = far.filter(|far| *far != LOOPBACK).map(|far| {
         let remote = setup.remotes.get(far);
         remote.with_context(|| format!("unknown far end `{far}`"))
     });
-    let mut worker: Box<dyn FarWorker> = match remote.transpose()? {
+    let mut worker: Box<dyn Node> = match remote.transpose()? {
         Some(remote) => remote.start(stop),
-        None => Worker::start().map(|worker| Box::new(worker) as Box<dyn FarWorker>),
+        None => Worker::start().map(|worker| Box::new(worker) as Box<dyn Node>),
     }
     .context("cannot start the far end")?;
     worker.order(&ToWorker::Serve(Box::new(order.clone())))?;
@@ -284,7 +285,7 @@ fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
 
 /// Why the near end failed, with what the far end says of itself, where it failed as well: of the
 /// two, the cause is there.
-fn with_far(error: Error, far: &mut dyn FarWorker, stop: &AtomicBool) -> Error {
+fn with_far(error: Error, far: &mut dyn Node, stop: &AtomicBool) -> Error {
     if is_interrupt(&error) {
         return error;
     }
@@ -301,7 +302,7 @@ fn with_far(error: Error, far: &mut dyn FarWorker, stop: &AtomicBool) -> Error {
 /// Takes messages until the round is over. Of an agent none but its end comes here, so that no
 /// agent talks on without end; a worker of this host is given its time by what it reads and writes.
 fn collect(
-    worker: &mut dyn FarWorker,
+    worker: &mut dyn Node,
     mut deadline: Instant,
     stop: &AtomicBool,
 ) -> Result<(Vec<Event>, Done)> {
