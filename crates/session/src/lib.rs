@@ -269,16 +269,17 @@ impl<'run> Session<'run> {
         if end == Stop::Done && lives.iter().any(|live| !live.claim().ended) {
             end = Stop::Budget;
         }
-        self.conclude(&lives, end)
+        self.conclude(&mut lives, end)
     }
 
     /// What comes of the measured cases, and how each ended.
-    fn conclude(&mut self, lives: &[Live<'run>], end: Stop) -> Result<End> {
+    fn conclude(&mut self, lives: &mut [Live<'run>], end: Stop) -> Result<End> {
         let Setup { site, seed, .. } = self.setup;
-        for derived in derive::derive(&self.run, site, &measured(lives), *seed) {
+        let measured = measured(&self.run, lives);
+        for derived in derive::derive(&self.run, site, &measured, *seed) {
             self.emit(Event::Derived(derived))?;
         }
-        for live in lives {
+        for live in &*lives {
             self.close(live, end)?;
         }
         Ok(match end {
@@ -326,7 +327,7 @@ impl<'run> Session<'run> {
     /// gave.
     fn open_stage(&mut self, stage: usize, lives: &mut Vec<Live<'run>>) -> Result<()> {
         let setup = self.setup;
-        let known = derive::known(&self.run, &setup.site, &measured(lives));
+        let known = derive::known(&self.run, &setup.site, &measured(&self.run, lives));
         let before = lives.len();
         for work in setup.planned.work.iter().filter(|work| work.stage == stage) {
             if let Some(mut live) = self.open(work, &known)? {
@@ -391,10 +392,10 @@ impl<'run> Session<'run> {
     }
 }
 
-/// The series under way as `derive` takes them: their experiments with their labels.
-fn measured(lives: &[Live<'_>]) -> Vec<Measured> {
-    let labelled = |live: &Live<'_>| (live.work.experiment, live.series.label());
-    lives.iter().map(labelled).collect()
+/// The series under way as `derive` takes them.
+fn measured(run: &Run, lives: &mut [Live<'_>]) -> Vec<Measured> {
+    let measured = |live: &mut Live<'_>| (live.work.experiment, live.figures(run));
+    lives.iter_mut().map(measured).collect()
 }
 
 /// The reason of a skip, with the way out.

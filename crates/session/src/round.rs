@@ -12,6 +12,7 @@ use anyhow::{Context, Error, Result, bail};
 use bench::experiment::{FAR, LOOPBACK};
 use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, RoundOrder, ToWorker};
 use record::case::{Case, Order, Series};
+use record::codec::EventText;
 use record::event::{Calibration, Event, FailedCase};
 use record::key::CaseId;
 use stats::disturbed::{Deltas, judge};
@@ -100,6 +101,9 @@ fn cpus(planned: &[usize], cases: &[Case], look: Option<Look>) -> Vec<usize> {
     cpus
 }
 
+/// What a worker measured: an event, and its text for the record.
+pub type Measured = (Event, EventText);
+
 /// Measures one round: its events, and what the workers saw of their environment. Errors: the round
 /// is void; [`crate::node::Interrupted`] is in the chain if a signal ended it.
 pub fn measure(
@@ -110,7 +114,7 @@ pub fn measure(
     n: u32,
     seed: u64,
     stop: &AtomicBool,
-) -> Result<(Vec<Event>, Done)> {
+) -> Result<(Vec<Measured>, Done)> {
     // What can do without a directory does without one that hangs.
     let dir = directory::of_series(setup, live)?.filter(|dir| hanging.reason(dir).is_none());
     let site = setup.site_of(&live.work.series);
@@ -152,13 +156,12 @@ pub fn measure(
         near.may_hang();
     }
     let measured = collect(&mut near, Instant::now() + patience, stop);
-    let (mut events, mut ended) = match (measured, &mut far) {
+    let (events, mut ended) = match (measured, &mut far) {
         (Err(error), Some((worker, _))) => return Err(with_far(error, worker.as_mut(), stop)),
         (measured, _) => measured?,
     };
     if let Some((mut worker, _)) = far {
-        let (more, far) = drained(worker.as_mut(), stop)?;
-        events.extend(more);
+        let far = drained(worker.as_mut(), stop)?;
         let cpus = ("cpus".to_owned(), far.cpus.len() as f64);
         let of_far = far.environment.into_iter().chain([cpus]);
         ended.environment.extend(of_far.map(|(name, value)| (format!("{OF_FAR}{name}"), value)));
@@ -166,22 +169,15 @@ pub fn measure(
             remote.met.set(true);
         }
     }
-    shorten(&mut events, calibration, live.work.once());
     Ok((events, ended))
 }
 
-fn shorten(events: &mut [Event], calibration: &Calibration, in_order: bool) {
-    for event in events {
-        if let Event::Samples(samples) = event {
-            samples.shorten(calibration, in_order);
-        }
-    }
-}
-
-/// Ends a round at its far end: what it measured and saw.
-fn drained(worker: &mut dyn Node, stop: &AtomicBool) -> Result<(Vec<Event>, Done)> {
+/// Ends a round at its far end: what it saw.
+fn drained(worker: &mut dyn Node, stop: &AtomicBool) -> Result<Done> {
     worker.order(&ToWorker::Drain)?;
-    collect(worker, Instant::now() + LINK_TIME, stop).context("the far end failed")
+    let (_, done) =
+        collect(worker, Instant::now() + LINK_TIME, stop).context("the far end failed")?;
+    Ok(done)
 }
 
 /// Has the files made that the rounds of a series only read. Where that fails, the series has no
@@ -305,24 +301,16 @@ fn collect(
     worker: &mut dyn Node,
     mut deadline: Instant,
     stop: &AtomicBool,
-) -> Result<(Vec<Event>, Done)> {
+) -> Result<(Vec<Measured>, Done)> {
     let mut events = Vec::new();
     let patience = deadline.saturating_duration_since(Instant::now());
     loop {
         match worker.next(deadline, stop)? {
-            FromWorker::Samples(samples) => events.push(Event::Samples(samples)),
-            FromWorker::Histogram(histogram) => events.push(Event::Histogram(histogram)),
-            FromWorker::Trace(trace) => events.push(Event::Trace(trace)),
+            FromWorker::Measured(text) => events.push((text.event()?, text)),
             FromWorker::Alive(_) => deadline = Instant::now() + patience,
             FromWorker::Done(done) => return Ok((events, done)),
             FromWorker::Failed(chain) => bail!(chain.join(": ")),
-            other @ (FromWorker::Calibrated(_)
-            | FromWorker::Prepared(_)
-            | FromWorker::Listening(_)
-            | FromWorker::TakesMemory(_)
-            | FromWorker::MayHangIn(_)) => {
-                bail!("the worker sent {other:?} in the middle of a round")
-            }
+            other => bail!("the worker sent {other:?} in the middle of a round"),
         }
     }
 }

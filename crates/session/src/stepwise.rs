@@ -60,7 +60,7 @@ impl<'run> Stepwise<'run> {
     /// Ends the run. Errors: an event cannot be stored.
     pub fn end(mut self, is_interrupted: bool) -> Result<Finished> {
         let stop = if is_interrupted { Stop::Interrupted } else { Stop::Done };
-        let end = self.session.conclude(&self.lives, stop)?;
+        let end = self.session.conclude(&mut self.lives, stop)?;
         self.session.footer(end)?;
         let Session { run, hanging, unreached, .. } = self.session;
         Ok(Finished { run, hanging: hanging.given_up(), unreached })

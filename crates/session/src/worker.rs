@@ -5,6 +5,8 @@ use bench::experiment::{self, AnyExperiment, Catalogue};
 use bench::link::frame::{receive, send};
 use bench::link::{FromWorker, RoundOrder, ToWorker};
 use bench::measure::{self, Bench, FarEnd, Heartbeat};
+use record::codec::EventText;
+use record::event::{Event, Repeat};
 use std::io::{self, Write};
 use std::time::Instant;
 
@@ -58,12 +60,11 @@ fn prepare(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
 
 fn round(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
     let experiment = find(catalogue, &order)?;
-    let series = order.series.clone();
+    let (series, calibration) = (order.series.clone(), order.calibration.clone());
     let mut bench = Bench::new(order)?.speaking_to(io::stdout());
     experiment::measure(experiment, &series, &mut bench)
         .with_context(|| format!("a round of {} failed", series.label()))?;
-    let written = bench.finish()?;
-    let (samples, _, traces, done) = &written;
+    let (mut samples, histograms, traces, done) = bench.finish()?;
     if samples.is_empty() && traces.is_empty() {
         if let Some(first) = done.failed.first() {
             // What all have in common is of none of them alone.
@@ -74,7 +75,13 @@ fn round(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
         }
         bail!("the round of {} produced no samples", series.label());
     }
-    Ok(messages(written))
+    let in_order = experiment.card().repeat != Repeat::Rounds;
+    samples.iter_mut().for_each(|samples| samples.shorten(&calibration, in_order));
+    let samples = samples.into_iter().map(Event::Samples);
+    let histograms = histograms.into_iter().map(Event::Histogram);
+    let events = samples.chain(histograms).chain(traces.into_iter().map(Event::Trace));
+    let texts = events.map(|event| Ok(FromWorker::Measured(EventText::new(&event)?)));
+    texts.chain([Ok(FromWorker::Done(done))]).collect()
 }
 
 fn far_end(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
@@ -85,11 +92,4 @@ fn far_end(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
         .serve(&series, &mut far)
         .with_context(|| format!("the far end of {} failed", series.label()))?;
     Ok(vec![FromWorker::Done(far.finish())])
-}
-
-fn messages((samples, histograms, traces, done): measure::Written) -> Vec<FromWorker> {
-    let samples = samples.into_iter().map(FromWorker::Samples);
-    let histograms = histograms.into_iter().map(FromWorker::Histogram);
-    let traces = traces.into_iter().map(FromWorker::Trace);
-    samples.chain(histograms).chain(traces).chain([FromWorker::Done(done)]).collect()
 }

@@ -6,7 +6,8 @@ pub mod path;
 use crate::measure::Clock;
 use anyhow::{Context, Result};
 use record::case::Series;
-use record::event::{Calibration, FailedCase, Histogram, Samples, Trace};
+use record::codec::EventText;
+use record::event::{Calibration, FailedCase};
 use record::key::CaseId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -114,12 +115,8 @@ pub enum FromWorker {
     TakesMemory(Vec<CaseId>),
     /// What follows is a case whose files may hang the worker in the kernel.
     MayHangIn(CaseId),
-    /// Samples of the round.
-    Samples(Samples),
-    /// A distribution of the round.
-    Histogram(Histogram),
-    /// A trace of the round.
-    Trace(Trace),
+    /// What the round measured, as the record has it: samples, a distribution or a trace.
+    Measured(EventText),
     /// The round is over; what the worker's own threads saw of their environment.
     Done(Done),
     /// The round failed: the chain of reasons, outermost first.

@@ -8,7 +8,7 @@ mod trust;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use metal::path::{Flags, Location};
-use record::codec::{self, Recording};
+use record::codec::{self, EventText, Recording};
 use record::crosscheck::CROSSCHECK;
 use record::event::Event;
 use record::lines::Lines;
@@ -339,17 +339,22 @@ impl RecordFile {
     pub fn append(&mut self, event: &Event) -> Result<()> {
         // What ends before it has measured leaves nothing behind.
         self.unstarted &= matches!(event, Event::Header(_));
-        self.appended(event)
+        self.append_text(&EventText::new(event)?)
+    }
+
+    /// Appends an event by its text. Errors: as [`RecordFile::append`].
+    pub fn append_text(&mut self, text: &EventText) -> Result<()> {
+        self.appended(text)
             .with_context(|| format!("cannot write the record {}", self.path.display()))
     }
 
-    fn appended(&mut self, event: &Event) -> Result<()> {
+    fn appended(&mut self, text: &EventText) -> Result<()> {
         let facts = self.file.metadata()?;
         ensure!(facts.nlink() > 0, "it was removed while it was written");
         if let Some(length) = self.cut.take() {
             self.file.set_len(length)?;
         }
-        codec::write(&mut self.file, &mut self.sealer, event).inspect_err(|_| {
+        codec::write_text(&mut self.file, &mut self.sealer, text).inspect_err(|_| {
             // A disk or a limit may have taken a part of the line.
             let _ = self.file.set_len(facts.len());
         })?;

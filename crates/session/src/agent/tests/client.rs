@@ -15,7 +15,8 @@ use anyhow::Result;
 use bench::link::frame::encode;
 use bench::link::{Done, Endpoint, FromWorker, ToWorker};
 use host::{Host, Root};
-use record::event::{Raw, Samples};
+use record::codec::EventText;
+use record::event::{Event, Raw, Samples};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -79,7 +80,8 @@ fn listening(address: &str) -> FromWorker {
 
 fn samples(series: &str, round: u32) -> FromWorker {
     let raw = Raw::Event { values: vec![1.0] };
-    FromWorker::Samples(Samples::new(series, round, Default::default(), "received", raw))
+    let samples = Samples::new(series, round, Default::default(), "received", raw);
+    FromWorker::Measured(EventText::new(&Event::Samples(samples)).unwrap())
 }
 
 /// What comes of a round: its messages up to the last or to an error.
