@@ -35,10 +35,10 @@ use crate::live::{Live, Stop, measured_cases};
 use crate::node::Interrupted;
 use crate::plan::Work;
 use crate::setup::Setup;
-use crate::store::RecordFile;
 use anyhow::{Context, Result};
 use bench::experiment::{AnyExperiment, Known, Skip};
 use record::case::{Case, Series};
+use record::codec::EventText;
 use record::event::{
     Calibration, End, Ending, Event, Outcome, PredictionEvent, PredictionKind, Segment, Synced,
 };
@@ -47,6 +47,15 @@ use record::run::Run;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+
+/// Where the events of a run go: a record, or the plumb that ordered the run.
+pub trait Sink {
+    /// Takes an event, with its text. Errors: it is not kept.
+    fn take(&mut self, event: &Event, text: &EventText) -> Result<()>;
+
+    /// Has all events so far reach the disk. Errors: they do not.
+    fn sync(&mut self) -> Result<()>;
+}
 
 /// What is being done, for a progress display.
 #[derive(Clone, Debug)]
@@ -66,7 +75,7 @@ pub struct Progress {
 /// A run under way.
 pub struct Session<'run> {
     setup: &'run Setup,
-    file: &'run mut RecordFile,
+    sink: &'run mut dyn Sink,
     show: &'run mut dyn FnMut(&Progress),
     stop: &'run AtomicBool,
     run: Run,
@@ -101,12 +110,12 @@ pub struct Finished {
 /// ends the run cleanly with [`End::Interrupted`].
 pub fn run(
     setup: &Setup,
-    file: &mut RecordFile,
+    sink: &mut dyn Sink,
     show: &mut dyn FnMut(&Progress),
     stop: &AtomicBool,
     resumed: Option<Run>,
 ) -> Result<Finished> {
-    let mut session = Session::begin(setup, file, show, stop, resumed)?;
+    let mut session = Session::begin(setup, sink, show, stop, resumed)?;
     session.announce()?;
     let end = session.stages()?;
     session.footer(end)?;
@@ -126,7 +135,7 @@ impl<'run> Session<'run> {
     /// Writes the header of a new run, and calibrates.
     fn begin(
         setup: &'run Setup,
-        file: &'run mut RecordFile,
+        sink: &'run mut dyn Sink,
         show: &'run mut dyn FnMut(&Progress),
         stop: &'run AtomicBool,
         resumed: Option<Run>,
@@ -143,7 +152,7 @@ impl<'run> Session<'run> {
         let mut session = Session {
             rng: fastrand::Rng::with_seed(setup.seed ^ u64::from(segment)),
             setup,
-            file,
+            sink,
             show,
             stop,
             run,
@@ -166,7 +175,12 @@ impl<'run> Session<'run> {
     }
 
     fn emit(&mut self, event: Event) -> Result<()> {
-        self.file.append(&event)?;
+        let text = EventText::new(&event)?;
+        self.keep(event, &text)
+    }
+
+    fn keep(&mut self, event: Event, text: &EventText) -> Result<()> {
+        self.sink.take(&event, text)?;
         self.run.push(event);
         Ok(())
     }

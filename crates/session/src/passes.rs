@@ -139,8 +139,7 @@ impl<'run> Session<'run> {
         }
         let readings = events.iter().flat_map(|(event, _)| readings(event)).collect();
         for (event, text) in events {
-            self.file.append_text(&text)?;
-            self.run.push(event);
+            self.keep(event, &text)?;
         }
         live.ended(&status, &ended.failed, began.elapsed());
         self.emit(Event::Round(Round {

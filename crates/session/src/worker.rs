@@ -1,22 +1,32 @@
 //! The measuring child: takes one order on its standard input, answers on its standard output.
 
+use crate::Sink;
+use crate::header::Build;
+use crate::machine::Machine;
+use crate::setup::{Setup, Wanted, run_name};
+use crate::store::Store;
 use anyhow::{Context, Result, bail};
 use bench::experiment::{self, AnyExperiment, Catalogue};
 use bench::link::frame::{receive, send};
-use bench::link::{FromWorker, RoundOrder, ToWorker};
+use bench::link::{Done, FromWorker, RoundOrder, RunOrder, ToWorker};
 use bench::measure::{self, Bench, FarEnd, Heartbeat};
 use record::codec::EventText;
 use record::event::{Event, Repeat};
 use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Serves one order from standard input and returns. Errors: the session cannot be read or written;
 /// failures of the order itself are its answer.
-pub fn serve(catalogue: Catalogue, parent: u32) -> Result<()> {
+pub fn serve(catalogue: Catalogue, build: Build, parent: u32) -> Result<()> {
     metal::process::die_with_parent(parent).context("cannot bind the worker to its session")?;
-    offer_as_victim();
     let Some(order) = receive::<ToWorker>(&mut io::stdin().lock())? else { return Ok(()) };
+    if !matches!(order, ToWorker::Run(_)) {
+        offer_as_victim();
+    }
     let answered = match order {
+        ToWorker::Run(order) => run(catalogue, build, *order),
         ToWorker::Calibrate(order) => {
             measure::calibrate(&order).map(|calibration| vec![FromWorker::Calibrated(calibration)])
         }
@@ -82,6 +92,53 @@ fn round(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
     let events = samples.chain(histograms).chain(traces.into_iter().map(Event::Trace));
     let texts = events.map(|event| Ok(FromWorker::Measured(EventText::new(&event)?)));
     texts.chain([Ok(FromWorker::Done(done))]).collect()
+}
+
+/// Events of a run go to the plumb that ordered it.
+struct Ordered(io::Stdout);
+
+impl Sink for Ordered {
+    fn take(&mut self, _: &Event, text: &EventText) -> Result<()> {
+        Ok(send(&mut self.0, &FromWorker::Measured(text.clone()))?)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A whole run. It is ended with its process: what it leaves is in the journal.
+fn run(catalogue: Catalogue, build: Build, order: RunOrder) -> Result<Vec<FromWorker>> {
+    let RunOrder { options, here, store, token } = order;
+    std::env::set_current_dir(&here).context("cannot run where it is ordered to")?;
+    let stop = AtomicBool::new(false);
+    let what = format!("plumb run {}", options.selectors.join(" "));
+    let machine = Some(token).filter(|token| !token.is_empty());
+    let machine = machine.map(|token| Machine::look(&what, Some(&token))).transpose()?;
+    machine.iter().try_for_each(Machine::enter)?;
+    let dir = options.dir.clone().map(PathBuf::from);
+    let mut setup = Setup::new(
+        Wanted {
+            build,
+            catalogue,
+            options,
+            dir: dir.as_deref(),
+            seed: None,
+            name: Some(run_name()),
+            then: &[],
+            host_tree: None,
+            machine,
+        },
+        &stop,
+    )?;
+    setup.measures_something()?;
+    let work = setup.make_dirs(&Store::in_directory(store), &stop)?;
+    let finished = crate::run(&setup, &mut Ordered(io::stdout()), &mut |_| {}, &stop, None)?;
+    for work in work {
+        let is_hanging = finished.hanging.iter().any(|dir| dir == work.path());
+        work.remove(is_hanging)?;
+    }
+    Ok(vec![FromWorker::Done(Done::default())])
 }
 
 fn far_end(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {

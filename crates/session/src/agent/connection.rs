@@ -3,6 +3,7 @@
 //! An agent has the key, and may still be old, broken or taken over: its messages add nothing to what
 //! is measured, lead to no other address, steer no terminal, and are bounded by their frames.
 
+use super::acceptor::HANDSHAKE_TIME;
 use super::handshake::{Greeting, Role};
 use super::key::Key;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
@@ -22,8 +23,6 @@ use std::time::{Duration, Instant};
 /// What starts an agent elsewhere may take so long until that says hello: ssh's own time and a
 /// login.
 const START_TIME: Duration = Duration::from_secs(30);
-/// An agent that listens answers the handshake in this time.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// An agent's own calibration takes its windows, and then up to this long, as it also waits for its
 /// CPUs.
 const WELCOME_TIME: Duration = Duration::from_secs(30);
