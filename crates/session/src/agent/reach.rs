@@ -1,6 +1,6 @@
 //! A TCP connection to a name, with a time limit on each step, that a signal ends.
 
-use crate::child::{Interrupted, wait};
+use crate::node::{Interrupted, wait};
 use anyhow::{Context, Error, Result, anyhow, ensure};
 use metal::process::{Patience, within};
 use metal::wait::Want;

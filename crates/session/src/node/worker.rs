@@ -1,26 +1,23 @@
-//! A worker as the session sees it: a child in a session and process group of its own that gets
-//! one order.
+//! A worker as the session sees it: a child that is this same binary, in a process group of its own,
+//! and gets one order.
 
-use crate::FarWorker;
-use anyhow::{Context, Error, Result, anyhow, ensure};
-use bench::link::frame::{receive, send};
+use super::channel::{Channel, Lost};
+use super::process::Process;
+use super::{Node, Silent};
+use anyhow::{Context, Error, Result, anyhow};
+use bench::link::frame::FRAME_BYTES_MAX;
 use bench::link::{FromWorker, ToWorker};
 use bench::measure::unwritten;
 use host::block::line_of;
 use host::oom::Kills;
 use host::refused;
-use metal::wait::{Want, any_unless};
 use record::key::CaseId;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// A killed child that is not reaped in this time is abandoned: it hangs in the kernel.
-const REAP_TIME: Duration = Duration::from_secs(2);
 /// In the last part of its time one that is silent is looked at: a slow disk does not hang.
 const LAST_CHANCE: Duration = Duration::from_secs(8);
 /// A worker without any other sign for so many times its time hangs, whatever its disk does for
@@ -28,62 +25,9 @@ const LAST_CHANCE: Duration = Duration::from_secs(8);
 const PATIENCE: u32 = 5;
 /// So much less must wait to be written, in bytes.
 const WRITTEN_LEAST: u64 = 1 << 20;
-/// Text kept of a dying worker's last words.
-const LAST_WORDS_MAX: u64 = 4096;
 
 /// Number of the signal that the OOM killer sends.
 const SIGKILL: i32 = 9;
-
-/// Signals whose handlers set the session's flag. The session has one thread, so that they come to
-/// the one that waits.
-pub const STOPPING: [i32; 3] = {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    [SIGINT, SIGTERM, SIGHUP]
-};
-
-/// A signal asked the session to end.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-pub struct Interrupted;
-
-/// Waits for `whom` until one of some is ready, or until then: which of them are. Errors:
-/// [`Interrupted`]; what poll(2) reports.
-pub fn wait(
-    whom: &str,
-    wants: &[Want<'_>],
-    until: Option<Instant>,
-    stop: &AtomicBool,
-) -> Result<Vec<bool>> {
-    let stopped = || stop.load(Ordering::Relaxed);
-    loop {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        match any_unless(wants, left, &STOPPING, stopped) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                ensure!(!stopped(), Interrupted);
-            }
-            ready => return ready.with_context(|| format!("cannot wait for {whom}")),
-        }
-    }
-}
-
-/// How a child ended; none where it has not in this time, or cannot be waited for.
-pub fn ended_within(child: &mut Child, time: Duration) -> Option<ExitStatus> {
-    let deadline = Instant::now() + time;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            Ok(None) | Err(_) => return None,
-        }
-    }
-}
-
-/// A worker said nothing by the deadline.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Silent(pub String);
 
 /// The kernel's OOM killer ended the worker.
 #[derive(Debug, thiserror::Error)]
@@ -95,18 +39,18 @@ pub struct OutOfMemory {
     pub cases: Vec<CaseId>,
 }
 
-/// A worker process. Dropping it kills its whole group.
+/// A worker. Dropping it ends its whole group.
 pub struct Worker {
-    child: Child,
-    /// Counts of the OOM killer before it was started.
+    pub channel: Channel,
+    /// None in tests, whose workers are threads.
+    process: Option<Process>,
+    /// Counts of the OOM killer before it had an order.
     kills: Kills,
     /// Cases that it takes memory for.
     takes_memory_for: Vec<CaseId>,
     started: Instant,
     /// What it may hang in, once it said so.
     files: Files,
-    /// It was killed and not reaped: it waits in the kernel and is left behind.
-    is_stuck: bool,
 }
 
 /// The files that a worker touches.
@@ -153,31 +97,36 @@ pub struct Hung {
 impl Worker {
     /// Starts a worker: this same binary. Errors: it could not be started.
     pub fn start() -> Result<Self> {
-        let kills = Kills::now();
         let mut command = Command::new("/proc/self/exe");
-        command
-            .arg0("plumb")
-            .arg("worker")
-            .arg(std::process::id().to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let child = metal::process::in_new_session(&mut command)
-            .spawn()
+        command.arg0("plumb").arg("worker").arg(std::process::id().to_string());
+        let mut process = Process::start(&mut command)
             .map_err(refused::explained)
             .context("cannot start a worker from /proc/self/exe")?;
-        Ok(Worker {
-            child,
-            kills,
+        let channel = process.channel(FRAME_BYTES_MAX)?;
+        Ok(Worker { process: Some(process), ..Worker::over(channel) })
+    }
+
+    /// One behind a channel.
+    pub fn over(channel: Channel) -> Self {
+        Worker {
+            channel,
+            process: None,
+            kills: Kills::now(),
             takes_memory_for: Vec::new(),
             started: Instant::now(),
             files: Files::default(),
-            is_stuck: false,
-        })
+        }
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+    fn pid(&self) -> u32 {
+        self.process.as_ref().map_or(0, Process::pid)
+    }
+
+    /// Kills its group: whether it could not be, because it waits in the kernel.
+    fn kill(&mut self) -> bool {
+        let Some(process) = &mut self.process else { return false };
+        process.kill();
+        process.is_stuck
     }
 
     /// States where its files are, on which block device (`major:minor`), and how long it may be
@@ -197,7 +146,7 @@ impl Worker {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let device = self.files.device.as_ref();
         Moved {
-            process_io: read(&format!("/proc/{}/io", self.child.id())),
+            process_io: read(&format!("/proc/{}/io", self.pid())),
             device: device.and_then(|number| completed(&read("/proc/diskstats"), number)),
             unwritten: unwritten(&read("/proc/meminfo")),
         }
@@ -227,9 +176,7 @@ impl Worker {
     /// Ends one that did not answer. What waits in the kernel after that waits for its files.
     fn late(&mut self) -> Error {
         let was = if self.is_stopped() { " (it was stopped by a signal)" } else { "" };
-        self.kill_group();
-        self.reap();
-        if self.is_stuck && self.files.dir.is_some() {
+        if self.kill() && self.files.dir.is_some() {
             return self.hung(self.started.elapsed()).into();
         }
         Silent(format!("the worker did not answer in time{was} and was killed")).into()
@@ -237,7 +184,7 @@ impl Worker {
 
     /// Whether a signal stopped it: then it does not wait for its files.
     fn is_stopped(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()));
         // After the name, which may hold anything.
         stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, of)| of.starts_with('T')))
     }
@@ -258,8 +205,7 @@ impl Worker {
 
     /// Ends it for its silence: what to say of it.
     fn hung(&mut self, silence: Duration) -> Hung {
-        self.kill_group();
-        self.reap();
+        let is_stuck = self.kill();
         let dir = match &self.files.dir {
             Some(dir) => dir.display().to_string(),
             None => "the file system of its files".to_owned(),
@@ -268,7 +214,7 @@ impl Worker {
             Some(case) if !case.0.is_empty() => format!(" in case {case}"),
             _ => String::new(),
         };
-        let end = if self.is_stuck {
+        let end = if is_stuck {
             format!("cannot be killed (process {} is blocked in the kernel)", self.pid())
         } else {
             "was ended".to_owned()
@@ -280,87 +226,47 @@ impl Worker {
                 silence.as_secs_f64()
             ),
             case: self.files.case.take(),
-            is_stuck: self.is_stuck,
+            is_stuck,
         }
     }
 
-    /// The next message, `None` if none arrives in time: one blocking read with a deadline. Errors:
-    /// as [`Worker::next`], but for the deadline.
+    /// The next message, `None` if none arrives in time. Errors: as [`Worker::next`], but for the
+    /// deadline.
     fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromWorker>> {
-        let stdout = self.child.stdout.as_mut().context("the worker's output is closed")?;
-        if !wait("the worker", &[Want::Readable(stdout.as_fd())], Some(deadline), stop)?[0] {
-            return Ok(None);
-        }
-        match receive(stdout) {
-            Ok(Some(message)) => Ok(Some(message)),
-            Ok(None) => Err(self.last_words()),
-            Err(error) => Err(self.last_words().context(error)),
+        self.channel.receive(deadline, stop).map_err(|error| self.explained(error))
+    }
+
+    /// Why it is of no more use: its last words, where it is gone.
+    pub fn explained(&mut self, error: Error) -> Error {
+        match error.downcast_ref() {
+            Some(Lost::Closed) => self.last_words(),
+            Some(_) => self.last_words().context(error),
+            None => error,
         }
     }
 
-    /// Its output and its input, for callers that wait for more than a worker: from then on they
-    /// are not read and written here. Errors: they were given before.
-    pub fn pipes(&mut self) -> Result<(OwnedFd, OwnedFd)> {
-        let output = self.child.stdout.take();
-        let input = self.child.stdin.take();
-        Ok((
-            output.context("the worker's output is closed")?.into(),
-            input.context("the worker's input is closed")?.into(),
-        ))
-    }
-
-    /// Ends one that is gone, or is to go: why it ended, with what it said last on its standard
-    /// error.
-    pub fn last_words(&mut self) -> Error {
-        self.kill_group();
-        let reaped = self.reap();
-        let killed = reaped.and_then(|status| status.signal()) == Some(SIGKILL);
+    /// Ends one that is gone: why it ended, with what it wrote last on its standard error.
+    fn last_words(&mut self) -> Error {
+        let Some(process) = &mut self.process else { return anyhow!("the worker ended") };
+        let (status, written) = process.end();
+        let killed = status.and_then(|status| status.signal()) == Some(SIGKILL);
         if killed && let Some(why) = self.kills.reason(&Kills::now()) {
             return Error::new(OutOfMemory {
                 reason: format!("the worker was {why}"),
                 cases: std::mem::take(&mut self.takes_memory_for),
             });
         }
-        let status = match reaped {
-            Some(status) => status.to_string(),
-            None => "not reaped".to_owned(),
-        };
-        let mut said = String::new();
-        // One that hangs in the kernel holds its end open: reading would hang as well.
-        if let Some(stderr) = self.child.stderr.as_mut().filter(|_| reaped.is_some()) {
-            // What cannot be read is not worth another error.
-            let _ = stderr.take(LAST_WORDS_MAX).read_to_string(&mut said);
-        }
-        let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
-        let said: Vec<&str> = said.filter(|line| !line.starts_with("note:")).collect();
-        if said.is_empty() {
-            anyhow!("the worker ended without a result ({status})")
-        } else {
-            anyhow!("the worker ended without a result ({status}): {}", said.join(" "))
-        }
-    }
-
-    fn kill_group(&self) {
-        // The group may already be gone.
-        let _ = metal::process::kill_group(self.child.id());
-    }
-
-    /// Waits for its end; one without an exit could not be killed, and is not waited for again.
-    fn reap(&mut self) -> Option<ExitStatus> {
-        if self.is_stuck {
-            return None;
-        }
-        let status = ended_within(&mut self.child, REAP_TIME);
-        self.is_stuck = status.is_none();
-        status
+        let status = status.map_or_else(|| "it did not exit".to_owned(), |it| it.to_string());
+        let separator = if written.is_empty() { "" } else { ": " };
+        anyhow!("the worker ended without a result ({status}){separator}{written}")
     }
 }
 
-impl FarWorker for Worker {
-    fn order(&mut self, message: &ToWorker) -> Result<()> {
-        let stdin = self.child.stdin.as_mut().context("the worker's input is closed")?;
+impl Node for Worker {
+    fn order(&mut self, order: &ToWorker) -> Result<()> {
         // One that died before it read is reported like one that died later: by its end.
-        send(stdin, message).map_err(|_| self.last_words())
+        let never = AtomicBool::new(false);
+        self.channel.send(order, &never).map_err(|error| self.explained(error))
     }
 
     /// Messages about memory to take and files that may hang are kept. Once its files may hang, the
@@ -421,13 +327,6 @@ fn completed(diskstats: &str, devices: &str) -> Option<Vec<String>> {
     let found = found.collect::<Option<Vec<_>>>()?;
     let counts = found.iter().flat_map(|words| COUNTS.iter().filter_map(|at| words.get(*at)));
     Some(counts.map(|count| (*count).to_owned()).collect())
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.kill_group();
-        self.reap();
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Channels over pipes: hello, messages, deadlines.
 
 use super::{Channel, FRAME_BYTES_MAX, FRAME_TIME, Lost};
-use crate::agent::handshake::{HELLO_BYTES, Refusal, Role, VERSION, hello};
+use crate::agent::handshake::{Greeting, HELLO_BYTES, Refusal, Role, VERSION, hello};
 use crate::agent::message::ToAgent;
-use crate::child::Interrupted;
+use crate::node::Interrupted;
 use anyhow::{Context, Result};
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::sync::atomic::AtomicBool;
@@ -11,22 +11,20 @@ use std::time::{Duration, Instant};
 
 impl Channel {
     /// Seals and sends bytes that are no frame.
-    pub(in crate::agent) fn send_raw(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut sealed = Vec::new();
-        let seal = self.seal.as_mut().context("it is sealed")?;
-        seal.seal(bytes, &mut sealed);
+    pub(crate) fn send_raw(&mut self, bytes: &[u8]) -> Result<()> {
+        let sealed = self.seal.as_mut().context("it is sealed")?.sealed(bytes);
         self.send_unsealed(&sealed)
     }
 
     /// The time of what has begun to arrive is over.
-    pub(in crate::agent) fn expire_frame(&mut self) {
+    pub(crate) fn expire_frame(&mut self) {
         self.begun = self.begun.and_then(|begun| begun.checked_sub(FRAME_TIME));
     }
 
     /// Sends bytes that nobody sealed.
-    pub(in crate::agent) fn send_unsealed(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn send_unsealed(&mut self, bytes: &[u8]) -> Result<()> {
         let stop = AtomicBool::new(false);
-        self.carrier.write_all(bytes, Instant::now() + FRAME_TIME, &stop)
+        self.write_all(bytes, Instant::now() + FRAME_TIME, &stop)
     }
 }
 
@@ -34,13 +32,22 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// An agent's channel, and the session's ends of its pipes.
 fn channel(said: &[u8]) -> (Result<Channel>, PipeWriter, PipeReader) {
-    let go_on = AtomicBool::new(false);
     let (reader, mut to) = pipe().unwrap();
     let (from, writer) = pipe().unwrap();
     to.write_all(said).unwrap();
     let patience = if said.len() < HELLO_BYTES { Duration::from_millis(1) } else { LONG };
-    let channel = Channel::over_pipes(reader.into(), writer.into(), Role::Agent, patience, &go_on);
-    (channel, to, from)
+    (greeted(reader, writer, Role::Agent, patience), to, from)
+}
+
+fn greeted(
+    reader: PipeReader,
+    writer: PipeWriter,
+    role: Role,
+    patience: Duration,
+) -> Result<Channel> {
+    let channel = Channel::new(reader.into(), writer.into(), FRAME_BYTES_MAX);
+    let mut channel = channel.greeting(Greeting::plain(role));
+    channel.greet(patience, &AtomicBool::new(false)).map(|()| channel)
 }
 
 #[test]
@@ -51,19 +58,14 @@ fn pipes_carry_messages_of_any_length_both_ways() {
     let long = "x".repeat(1 << 20);
     std::thread::scope(|scope| {
         let far = scope.spawn(|| {
-            let mut far =
-                Channel::over_pipes(far_reads.into(), far_writes.into(), Role::Agent, LONG, &go_on)
-                    .unwrap();
-            far.set_limit(FRAME_BYTES_MAX);
+            let mut far = greeted(far_reads, far_writes, Role::Agent, LONG).unwrap();
             // More than a pipe holds: only whole once the other end reads.
             let text: String = far.receive(Instant::now() + LONG, &go_on).unwrap().unwrap();
             far.send(&text, &go_on).unwrap();
             // Its end is told apart from silence.
             far.receive::<String>(Instant::now() + LONG, &go_on).err().unwrap()
         });
-        let mut near =
-            Channel::over_pipes(near_reads.into(), near_writes.into(), Role::Session, LONG, &go_on)
-                .unwrap();
+        let mut near = greeted(near_reads, near_writes, Role::Session, LONG).unwrap();
         near.send(&long, &go_on).unwrap();
         let back: Option<String> = near.receive(Instant::now() + LONG, &go_on).unwrap();
         assert!(back == Some(long.clone()));
@@ -90,7 +92,8 @@ fn what_is_no_session_is_told_apart() {
     ] {
         let (channel, _to, mut from) = channel(said);
         let error = channel.err().unwrap();
-        assert_eq!(error.downcast_ref(), Some(&refusal), "{error:#}");
+        let Some(Lost::Refused(found)) = error.downcast_ref() else { panic!("{error:#}") };
+        assert_eq!(found, &refusal);
         let mut heard = [0; HELLO_BYTES];
         from.read_exact(&mut heard).unwrap();
         assert_eq!(heard, hello(Role::Agent));
