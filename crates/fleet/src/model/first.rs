@@ -78,6 +78,8 @@ pub struct Field {
     pub kind: Kind,
     /// Where all of its nodes were measured again.
     pub repeated: Option<Repeated>,
+    /// Distances of each row from the median of each step, where there are such steps.
+    pub(super) distances: Vec<Vec<f64>>,
     /// So many comparisons may be false: of all suspects, or of all nodes that are measured again.
     pub(super) tests: usize,
     /// Typical variance by a node's own rounds.
@@ -117,7 +119,8 @@ impl Field {
         }
         let whole = spread_to_worse(&sorted);
         let least = least_effect(kind).ln();
-        Field { subject, stratum, rows, kind, repeated: None, tests: 1, scatter, whole, least }
+        let (repeated, distances) = (None, Vec::new());
+        Field { subject, stratum, rows, kind, repeated, distances, tests: 1, scatter, whole, least }
     }
 
     /// Whether there are enough peers to compare with.

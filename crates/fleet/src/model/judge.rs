@@ -317,7 +317,8 @@ fn of_repeated(field: &Field) -> Vec<Verdict> {
         let standing = field.standing(row)?;
         let one = &field.rows[row];
         let reach = errors(0.025, freedom) * standing.error;
-        let state = match (steps >= STEPS_LEAST, standing.p <= RATE / field.tests as f64) {
+        let p = standing.p.max(field.chance(row));
+        let state = match (steps >= STEPS_LEAST, p <= RATE / field.tests as f64) {
             (true, true) => State::Accused,
             (true, false) => State::Cleared,
             (false, _) => State::Suspect,
@@ -328,7 +329,7 @@ fn of_repeated(field: &Field) -> Vec<Verdict> {
             state,
             factor: standing.distance.exp(),
             interval: ((standing.distance - reach).exp(), (standing.distance + reach).exp()),
-            p: standing.p,
+            p,
             value: one.value,
             peers: shown_value(one.value, standing.distance, one.better),
             steps,

@@ -147,7 +147,21 @@ impl Field {
             mean.is_some()
         });
         let xs: Vec<f64> = self.rows.iter().map(|row| row.x).collect();
+        distances.retain(|distances| !distances.is_empty());
         self.repeated = Repeated::new(count, &distances, &xs);
+        self.distances = distances;
+    }
+
+    /// How likely all steps of a node are as bad as the best of them, by how often other nodes' steps are:
+    /// a few steps that are far out make no bad node, whatever distribution they have.
+    pub(super) fn chance(&self, row: usize) -> f64 {
+        let own = &self.distances[row];
+        let best = own.iter().copied().fold(f64::INFINITY, f64::min);
+        let others = self.distances.iter().enumerate().filter(|(other, _)| *other != row);
+        let others: Vec<f64> = others.flat_map(|(_, distances)| distances).copied().collect();
+        let worse = others.iter().filter(|distance| **distance >= best).count();
+        let share = (worse as f64 + 0.5) / others.len() as f64;
+        share.min(1.0).powf(own.len() as f64)
     }
 
     fn settle(&mut self, lasting: f64, tests: usize) {
