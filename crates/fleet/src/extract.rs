@@ -29,7 +29,8 @@ pub fn merged(mut passes: Vec<Vec<Figure>>) -> Vec<Figure> {
     for figure in first.iter_mut().filter(|_| !passes.is_empty()) {
         let key = figure.key();
         let others = passes.iter().flatten().filter(|other| other.key() == key);
-        let values: Vec<f64> = iter::once(figure.value).chain(others.map(|one| one.value)).collect();
+        let values: Vec<f64> =
+            iter::once(figure.value).chain(others.map(|one| one.value)).collect();
         figure.value = median(&values).unwrap_or(figure.value);
         (figure.ci, figure.rounds) = (None, values);
     }

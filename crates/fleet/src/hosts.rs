@@ -122,7 +122,8 @@ mod tests {
     #[test]
     fn a_line_is_a_host_with_labels_or_a_pair() {
         let list =
-            List::parse("# all\nn[1-2] rack=r1 # two\n10.0.0.7:99\n\nn1 > 10.0.0.7:99\n* fs.*").unwrap();
+            List::parse("# all\nn[1-2] rack=r1 # two\n10.0.0.7:99\n\nn1 > 10.0.0.7:99\n* fs.*")
+                .unwrap();
         assert_eq!(list.hosts, ["n1", "n2", "10.0.0.7:99"]);
         assert_eq!(list.labels[1]["rack"], "r1");
         assert!(list.labels[2].is_empty());

@@ -344,11 +344,8 @@ impl Node<'_> {
         let run = run?.run;
         let figures = extract::alone(&run);
         ensure!(!figures.is_empty(), "no figure to compare was measured: {said}");
-        let absent = |(experiment, why)| Absent {
-            experiment: Some(experiment),
-            why,
-            ..Absent::default()
-        };
+        let absent =
+            |(experiment, why)| Absent { experiment: Some(experiment), why, ..Absent::default() };
         Ok((figures, extract::absent(&run).into_iter().map(absent).collect()))
     }
 

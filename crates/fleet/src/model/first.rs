@@ -2,9 +2,7 @@
 
 use super::repeated::{Repeated, repeat};
 use super::step::Step;
-use super::{
-    EACH, FOUND, LEAST_PEERS, PEERS, RATE, STEPS_LEAST, least_effect, mean_error, signed,
-};
+use super::{EACH, FOUND, LEAST_PEERS, PEERS, RATE, STEPS_LEAST, least_effect, mean_error, signed};
 use crate::file::Purpose;
 use crate::fit::{Between, Fit};
 use crate::peers::{Peers, errors, spread_to_worse, tail};

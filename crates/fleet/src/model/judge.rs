@@ -2,9 +2,7 @@
 
 use super::first::{Field, First, Role, Stratum, Subject};
 use super::step::Step;
-use super::{
-    EACH, LEAST_PEERS, PEERS, RATE, SOUGHT, SOUGHT_LINK, STEPS_LEAST, mean_error, signed,
-};
+use super::{EACH, LEAST_PEERS, PEERS, RATE, SOUGHT, SOUGHT_LINK, STEPS_LEAST, mean_error, signed};
 use crate::fit::{Between, Fit};
 use crate::peers::{errors, tail};
 use crate::read::Fleet;

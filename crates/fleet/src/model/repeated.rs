@@ -109,8 +109,7 @@ impl Field {
     pub(super) fn needs_steps(&self) -> bool {
         let Some(repeated) = &self.repeated else { return self.hides() };
         let can_show = repeated.seen_from(STEPS_MOST, self) <= SOUGHT;
-        repeated.steps < STEPS_LEAST
-            || repeated.steps < STEPS_MOST && self.hides() && can_show
+        repeated.steps < STEPS_LEAST || repeated.steps < STEPS_MOST && self.hides() && can_show
     }
 
     /// The least loss that 95 % of such sweeps find, as a log.

@@ -1,7 +1,7 @@
 //! What a step of suspects measures: all that stands out and is not cleared, with healthy peers.
 
-use super::first::{Field, First, Role};
 use super::PEERS;
+use super::first::{Field, First, Role};
 use super::judge::{Judgement, State, Verdict, Which};
 use crate::read::Fleet;
 use record::key::Key;
@@ -45,8 +45,7 @@ pub fn suspects(fleet: &Fleet, judgement: &Judgement) -> Again {
         |verdict: &&Verdict| ends(verdict).into_iter().all(|node| is_alive(fleet, node));
     let suspects: Vec<&Verdict> =
         judgement.in_state(State::Suspect).filter(is_measurable).collect();
-    let repeated: Vec<&Field> =
-        first.fields.iter().filter(|field| field.needs_steps()).collect();
+    let repeated: Vec<&Field> = first.fields.iter().filter(|field| field.needs_steps()).collect();
     if suspects.is_empty() && repeated.is_empty() {
         return Again::default();
     }

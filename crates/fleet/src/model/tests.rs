@@ -92,7 +92,11 @@ fn a_link_is_measured_again_with_other_partners_of_both_ends() {
     assert_eq!(again.pairs.iter().filter(pair).count(), 1);
     assert!(again.pairs.iter().filter(|pair| pair.0 == name(from)).count() >= 4);
     assert!(again.pairs.iter().filter(|pair| pair.1 == name(to)).count() >= 4);
-    assert!(again.list(|key| key.experiment.clone()).contains(&format!("{} > {}\n", name(from), name(to))));
+    assert!(again.list(|key| key.experiment.clone()).contains(&format!(
+        "{} > {}\n",
+        name(from),
+        name(to)
+    )));
 }
 
 #[test]
