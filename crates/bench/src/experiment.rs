@@ -256,9 +256,9 @@ pub struct DirFacts {
     /// Bytes that a run may write there in all: nine tenths of the free space of a directory that
     /// the user named, little of the one that a run takes by default.
     pub allowance_bytes: u64,
-    /// The sum of the shares that this is divided by: the selected experiments
-    /// ([`crate::device::shares`]).
-    pub shares: u64,
+    /// What each selected experiment may write of it, in bytes; an experiment that is not listed has
+    /// its share of all ([`crate::device::share`]).
+    pub portions: Vec<(&'static str, u64)>,
 }
 
 /// Why an experiment or case is absent, and what would help.

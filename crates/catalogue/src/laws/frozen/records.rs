@@ -104,7 +104,7 @@ fn site(run: &Run) -> Site {
         path: "/".into(),
         file_system: "ext4".into(),
         allowance_bytes: 2 << 30,
-        shares: bench::device::ALL_SHARES,
+        portions: Vec::new(),
     };
     let peers = peers.collect();
     Site {
