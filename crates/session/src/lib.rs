@@ -39,6 +39,8 @@ use crate::store::RecordFile;
 use anyhow::{Context, Result};
 use bench::experiment::{AnyExperiment, Known, Skip};
 use bench::link::{FromWorker, ToWorker};
+use host::programs::CpuTimes;
+use host::{Outside, Root};
 use record::case::{Case, Series};
 use record::event::{
     Calibration, End, Ending, Event, Outcome, PredictionEvent, PredictionKind, Segment, Synced,
@@ -62,6 +64,8 @@ pub trait FarWorker {
 /// What is being done, for a progress display.
 #[derive(Clone, Debug)]
 pub struct Progress {
+    /// The stage whose first rounds are measured; `None` in further rounds.
+    pub stage: Option<usize>,
     pub series: String,
     /// Its case, or how many it has.
     pub cases: String,
@@ -93,6 +97,8 @@ pub struct Session<'run> {
     /// When all events had reached the disk, and what that cost so far.
     synced_at: Instant,
     synced: Synced,
+    /// CPU times of all processes when the segment began.
+    cpu_times: CpuTimes,
     /// See [`Finished::unreached`] for details.
     unreached: usize,
 }
@@ -167,6 +173,7 @@ impl<'run> Session<'run> {
             readings: Vec::new(),
             synced_at: started,
             synced: Synced::default(),
+            cpu_times: CpuTimes::read(&Root::live(Outside::default())),
             unreached: 0,
         };
         if segment == 0 {

@@ -46,8 +46,28 @@ pub(super) fn of_figures(told: Described) -> Vec<(Severity, String)> {
             remarks.push((severity, figure, note.clone()));
         }
         remarks.extend(efficiency(figure).map(|note| (Severity::Note, *figure, note)));
+        let no_prediction = no_prediction(figure).map(Note::from);
+        remarks.extend(no_prediction.map(|note| (Severity::Note, *figure, note)));
     }
     merged(told, remarks)
+}
+
+/// Why a measured figure has no prediction: `no prediction: a tick, including exits to the hypervisor`.
+pub(super) fn no_prediction(figure: &Figure) -> Option<String> {
+    if figure.outcome != Ending::Measured || figure.shown_range().is_some() {
+        return None;
+    }
+    let why = figure.shown_prediction().map(|judged| judged.prediction.why_not());
+    let why = why.filter(|why| !why.is_empty()).unwrap_or("no law states a range");
+    Some(format!("no prediction: {why}"))
+}
+
+/// Why a measured figure with a prediction has no interval, and what to do.
+pub(super) fn no_interval(figure: &Figure) -> Option<&str> {
+    const BEGIN: &str = "no interval: ";
+    let lacks = figure.outcome == Ending::Measured && figure.ci.is_none();
+    let mut notes = figure.notes.iter().filter(|_| lacks);
+    notes.find_map(|note| Some(&note.text[note.text.find(BEGIN)?..]))
 }
 
 /// How much of its bound a figure reached, with the interval.
