@@ -5,10 +5,10 @@ mod fail_on;
 use crate::cmd::fail_on::{Rule, parse};
 use crate::cmd::rendered::{Format, Shown};
 use crate::cmd::{Failure, output, stored, usage};
+use crate::published::PREFIX;
 use analysis::compare::{Against, Comparison, Measured, compare};
 use analysis::figure::Figure;
 use analysis::figures;
-use crate::published::PREFIX;
 use catalogue::FAMILIES;
 
 use record::event::Header;

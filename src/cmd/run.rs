@@ -13,11 +13,15 @@ use anyhow::{Context, Result};
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
 use clap::ValueEnum as _;
+pub(super) use progress::Bar;
+pub use progress::duration;
+use progress::{Display, Expected};
 use record::event::{End, Ending, Options, PlannedExperiment};
 use record::quantity::render_bytes;
 use record::run::Run;
 use report::build::compare::build;
 use report::terminal;
+use session;
 use session::child::STOPPING;
 use session::machine::{Machine, UNSEEN};
 use session::plan::default_budget;
@@ -25,11 +29,7 @@ use session::resume::{command, resume};
 use session::setup::{Setup, run_name};
 use session::store::journal::{self, WorkDir};
 use session::store::{self, RecordFile, Store};
-use session;
 use signal_hook::consts::SIGHUP;
-use progress::{Display, Expected};
-pub use progress::duration;
-pub(super) use progress::progress_bar;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -324,9 +324,8 @@ fn start(
         };
         Failure::Usage(format!("{error:#}; {way_out}"))
     })?;
-    if let Err(error) = store.remember(file.path()) {
-        output::diagnose(&format!("plumb: `last` will not know this record: {error:#}"));
-    }
+    // A store that cannot be written has no `last` of this run either.
+    let _ = store.remember(file.path());
     setup.name = name;
     Ok((setup, file, None))
 }

@@ -38,7 +38,7 @@ pub fn open(name: &str) -> Result<Run, Failure> {
 pub fn find(name: &str) -> Result<PathBuf, Failure> {
     let store = Store::here();
     let path = store.find(name).map_err(usage)?;
-    if let Some(newer) = store.newer_elsewhere(Some(&path)).filter(|_| name == "last") {
+    if let Some(newer) = store.newer_elsewhere(&path).filter(|_| name == "last") {
         output::diagnose(&format!(
             "plumb: a newer record is not in the store: {}; `last` is {}",
             newer.display(),

@@ -329,9 +329,13 @@ mod tests {
 
     #[test]
     fn repeats_of_a_name_have_a_number_behind_it() {
-        for (run, expected) in
-            [("tune", true), ("tune-2", true), ("tune-x", false), ("tuned", false), ("tune2", false)]
-        {
+        for (run, expected) in [
+            ("tune", true),
+            ("tune-2", true),
+            ("tune-x", false),
+            ("tuned", false),
+            ("tune2", false),
+        ] {
             assert_eq!(super::is_repeat(run, "tune"), expected, "{run}");
         }
     }

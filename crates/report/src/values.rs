@@ -69,15 +69,13 @@ pub fn mark(figure: &Figure) -> &'static str {
     if is_marked(figure) { SHARED_MARK } else { "" }
 }
 
-/// The range that was predicted, and what was to be expected beside a neighbour: `110 – 195 ns (§ 110
-/// – 409 ns)`; `None` without a range that says something.
+/// The range by which a figure is judged: `110 – 195 ns`, of a marked one what was to be expected
+/// beside a neighbour: `110 – 409 ns§`; `None` without a range that says something.
 pub fn predicted(figure: &Figure) -> Option<String> {
-    let (prior, unit) = (range(&figure.shown_range()?, figure.shown_unit()), figure.shown_unit());
+    let alone = figure.shown_range()?;
     let beside = figure.shown_prediction().and_then(|judged| judged.beside);
-    Some(match beside {
-        Some(beside) => format!("{prior} ({SHARED_MARK} {})", range(&beside, unit)),
-        None => prior,
-    })
+    let judging = beside.filter(|_| is_marked(figure)).unwrap_or(alone);
+    Some(format!("{}{}", range(&judging, figure.shown_unit()), mark(figure)))
 }
 
 /// A figure's value, marked where others used the core.

@@ -112,12 +112,7 @@ impl<'run> Session<'run> {
     }
 
     /// One round of one series; false if a signal ended it.
-    fn one(
-        &mut self,
-        stage: Option<usize>,
-        live: &mut Live<'run>,
-        left: Duration,
-    ) -> Result<bool> {
+    fn one(&mut self, stage: Option<usize>, live: &mut Live<'run>, left: Duration) -> Result<bool> {
         live.tried += 1;
         let n = live.tried;
         let look = if live.work.once() { 1 } else { self.rules().look_after(live.rounds()) };

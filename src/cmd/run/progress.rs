@@ -1,7 +1,6 @@
 //! How long a run takes, and how far it has come.
 
 use crate::cmd::output;
-use indicatif::{ProgressBar, ProgressStyle};
 use record::event::{Round, RoundStatus};
 use record::run::Run;
 use report::counted;
@@ -9,7 +8,7 @@ use session::Progress;
 use session::plan::stated_eta;
 use session::setup::Setup;
 use std::fmt;
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 /// The least part of the stated time that a fast machine took: what rounds cost is stated for a
@@ -50,8 +49,7 @@ impl Expected {
             return None;
         }
         let last = u32::try_from(run.segments.len()).unwrap_or(0);
-        let rounds: Vec<&Round> =
-            run.rounds.iter().filter(|round| round.segment == last).collect();
+        let rounds: Vec<&Round> = run.rounds.iter().filter(|round| round.segment == last).collect();
         let waited: f64 = rounds.iter().filter_map(|round| round.waited_s).sum();
         let is_void = |round: &&&Round| round.status != RoundStatus::Ok;
         let repeated = rounds.iter().filter(is_void).count();
@@ -61,7 +59,8 @@ impl Expected {
                 let waited = duration(Duration::from_secs_f64(waited));
                 format!("{waited} of waiting for a core that others used")
             }),
-            (repeated > 0).then(|| format!("{} failed and were repeated", counted(repeated, "round"))),
+            (repeated > 0)
+                .then(|| format!("{} failed and were repeated", counted(repeated, "round"))),
             (beside > 0).then(|| format!("{} beside another plumb", counted(beside, "round"))),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -83,19 +82,18 @@ impl fmt::Display for Expected {
     }
 }
 
-/// Shows progress: a bar on a terminal, elsewhere a line for each phase. It is drawn before a round
-/// and never by a timer: no thread wakes while a round is timed.
+/// Shows progress: a bar on a terminal, elsewhere a line for each phase.
 pub(super) struct Display {
-    bar: ProgressBar,
+    bar: Bar,
     /// Whether lines are printed, and the phase of the last one.
     lines: Option<Option<Option<usize>>>,
 }
 
 impl Display {
     pub(super) fn new(is_quiet: bool) -> Display {
-        let is_terminal = std::io::stderr().is_terminal();
-        let bar = if is_quiet { ProgressBar::hidden() } else { progress_bar() };
-        Display { bar, lines: (!is_quiet && !is_terminal).then_some(None) }
+        let bar = Bar::new(!is_quiet);
+        let has_lines = !is_quiet && !bar.is_shown;
+        Display { bar, lines: has_lines.then_some(None) }
     }
 
     pub(super) fn show(&mut self, progress: &Progress) {
@@ -105,22 +103,20 @@ impl Display {
             }
             *shown = Some(progress.stage);
         }
-        let whole = progress.elapsed + progress.left;
-        self.bar.set_length(whole.as_secs().max(1));
-        self.bar.set_position(progress.elapsed.as_secs());
-        self.bar.set_message(format!(
+        let whole = (progress.elapsed + progress.left).as_secs_f64();
+        let message = format!(
             "{} ({}), round {} of {}, {} left",
             progress.series,
             progress.cases,
             progress.round,
             progress.look,
             duration(progress.left)
-        ));
-        self.bar.tick();
+        );
+        self.bar.draw(progress.elapsed.as_secs_f64() / whole.max(1.0), &message);
     }
 
     pub(super) fn end(&self) {
-        self.bar.finish_and_clear();
+        self.bar.clear();
     }
 }
 
@@ -133,11 +129,45 @@ fn phase(progress: &Progress) -> String {
     format!("{what}: {} left", duration(progress.left))
 }
 
-/// On a terminal only; indicatif hides it elsewhere.
-pub(in crate::cmd) fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} {percent:>3}% {wide_msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(1).with_style(style)
+/// A bar with a message in the last line of a terminal; nothing where standard error is none. It is
+/// drawn between rounds and never by a timer: no thread wakes while a round is timed.
+pub(in crate::cmd) struct Bar {
+    is_shown: bool,
+}
+
+impl Bar {
+    pub(in crate::cmd) fn new(is_wanted: bool) -> Bar {
+        Bar { is_shown: is_wanted && io::stderr().is_terminal() }
+    }
+
+    /// Draws it with a part from 0 to 1 that is done.
+    pub(in crate::cmd) fn draw(&self, done: f64, message: &str) {
+        let width = terminal_size::terminal_size_of(io::stderr());
+        let width = width.map_or(80, |(width, _)| usize::from(width.0));
+        self.write(&bar_line(done, message, width));
+    }
+
+    pub(in crate::cmd) fn clear(&self) {
+        self.write("");
+    }
+
+    /// Replaces the line. One that cannot be written is not missed.
+    fn write(&self, line: &str) {
+        if self.is_shown {
+            let mut out = io::stderr().lock();
+            let _ = write!(out, "\r\u{1b}[K{line}").and_then(|()| out.flush());
+        }
+    }
+}
+
+/// `██████░░░░  60 % message`, cut where the terminal ends.
+fn bar_line(done: f64, message: &str, width: usize) -> String {
+    const LENGTH: usize = 24;
+    let done = done.clamp(0.0, 1.0);
+    let filled = (done * LENGTH as f64) as usize;
+    let bar = "█".repeat(filled) + &"░".repeat(LENGTH - filled);
+    let line = format!("{bar} {:>3.0} % {message}", 100.0 * done);
+    line.chars().take(width.saturating_sub(1)).collect()
 }
 
 /// A time in whole seconds, rounded up.
@@ -147,7 +177,7 @@ pub fn duration(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Expected, Progress, phase};
+    use super::{Expected, Progress, bar_line, phase};
     use analysis::sample;
     use std::time::Duration;
 
@@ -176,6 +206,13 @@ mod tests {
         let begin = "the run took 6m 2s instead of 1s to 5m: 38s of waiting for a core that others \
                      used, 1 round";
         assert!(told.starts_with(begin), "{told}");
+    }
+
+    #[test]
+    fn a_bar_fits_into_its_line() {
+        let half = format!("{}{}  50 % a", "█".repeat(12), "░".repeat(12));
+        assert_eq!(bar_line(0.5, "a", 80), half);
+        assert_eq!(bar_line(7.0, "a message", 33), format!("{} 100 % ", "█".repeat(24)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub use join::Incomparable;
 #[cfg(test)]
 pub use join::Why;
 pub use nearest::{Near, printed, table};
-use record::order::InOrder;
+use record::order::{Gather, InOrder};
 
 use super::figure::{Figure, Interval};
 use super::history::{History, used, used_rounds};
@@ -33,7 +33,7 @@ use serde::Serialize;
 use stats::compare::ratio::{Change, Point};
 use stats::compare::{Evidence, Pair, compare as tested};
 use stats::interval::Interval as Ends;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A run with its figures.
 #[derive(Debug)]
@@ -327,10 +327,25 @@ fn judged<'a>(
     }
     all.order_by_key(|(at, _)| *at);
     let mut all: Vec<Compared> = all.into_iter().map(|(_, one)| one).collect();
+    settle_derived(&mut all);
     for one in all.iter_mut().filter(|one| one.finding().is_some()) {
         one.reasons = reasons::reasons(base_run, new_run, one);
     }
     all
+}
+
+/// How much a derived figure differs from run to run is not known before three stored runs have it:
+/// until then it changes only where a case of its experiment does, which is tested itself.
+fn settle_derived(all: &mut [Compared]) {
+    let is_found = |one: &&Compared| one.finding().is_some() && !one.metric.derived;
+    let changed: BTreeSet<String> =
+        all.iter().filter(is_found).map(|one| one.base.experiment.clone()).gather();
+    let is_assumed = |one: &&mut Compared| one.metric.derived && one.band.between.runs == 0;
+    for one in all.iter_mut().filter(is_assumed) {
+        if one.finding().is_some() && !changed.contains(&one.base.experiment) {
+            one.outcome = Outcome::Quiet;
+        }
+    }
 }
 
 /// A figure as the test takes it.

@@ -186,6 +186,27 @@ fn stored_runs_widen_the_band() {
 }
 
 #[test]
+fn a_derived_figure_changes_only_where_a_case_does() {
+    let moved = |factor: f64| {
+        sample::changed(|event| match event {
+            Event::Derived(derived) if derived.experiment == "memory.latency" => {
+                derived.value *= 2.0;
+                derived.ci = derived.ci.map(|(low, high)| (2.0 * low, 2.0 * high));
+            }
+            event => scale(event, "memory.latency", factor),
+        })
+    };
+    let base = sample::run();
+    for (factor, expected) in [(1.0, false), (1.5, true)] {
+        let new = moved(factor);
+        let found = against(&base, &new);
+        let is_derived = found.findings().iter().any(|one| one.metric.derived);
+        assert_eq!(is_derived, expected, "{factor}");
+        assert!(found.figures.iter().filter(|one| one.metric.derived).all(|one| one.p.is_some()));
+    }
+}
+
+#[test]
 fn another_size_is_not_tested() {
     let base = sample::run();
     let sized = |bytes: u64, cpu: u64| {

@@ -144,7 +144,8 @@ fn neighbours(run: &Run) -> String {
     let load = median(&loads.collect::<Vec<f64>>()).filter(|load| *load > OWN_LOAD);
     let programs = run.footer.iter().flat_map(|footer| &footer.programs);
     let programs = programs.cloned().collect::<Vec<_>>().join(", ");
-    let parts = [load.map(|load| format!("load {}", factor(load))), Some(around("by ", &programs, ""))];
+    let parts =
+        [load.map(|load| format!("load {}", factor(load))), Some(around("by ", &programs, ""))];
     let parts = parts.into_iter().flatten().filter(|part| !part.is_empty());
     let own = around(": ", &parts.collect::<Vec<_>>().join(", "), "");
     match (IS_GUEST.holds(run, &[]), own.is_empty()) {

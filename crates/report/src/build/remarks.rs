@@ -52,20 +52,28 @@ pub(super) fn of_figures(told: Described) -> Vec<(Severity, String)> {
     merged(told, remarks)
 }
 
-/// Why a measured figure has no prediction: `no prediction: a tick, including exits to the hypervisor`.
+/// Why a measured figure has no prediction: `no prediction: its range is wider than a factor of ten,
+/// because of a tick, including exits to the hypervisor`.
 pub(super) fn no_prediction(figure: &Figure) -> Option<String> {
     if figure.outcome != Ending::Measured || figure.shown_range().is_some() {
         return None;
     }
-    let why = figure.shown_prediction().map(|judged| judged.prediction.why_not());
-    let why = why.filter(|why| !why.is_empty()).unwrap_or("no law states a range");
-    Some(format!("no prediction: {why}"))
+    let prediction = figure.shown_prediction().map(|judged| &judged.prediction);
+    let why = prediction.map(|prediction| (prediction.why_not(), prediction.range));
+    Some(match why.filter(|(why, _)| !why.is_empty()) {
+        None => "no prediction: no law states a range".to_owned(),
+        Some((why, None)) => format!("no prediction: {why}"),
+        Some((why, Some(_))) => {
+            format!("no prediction: its range is wider than a factor of ten, because of {why}")
+        }
+    })
 }
 
-/// Why a measured figure with a prediction has no interval, and what to do.
+/// Why a measured figure has no interval and so no verdict, and what to do.
 pub(super) fn no_interval(figure: &Figure) -> Option<&str> {
     const BEGIN: &str = "no interval: ";
-    let lacks = figure.outcome == Ending::Measured && figure.ci.is_none();
+    let verdict = figure.shown_prediction().and_then(|judged| judged.verdict);
+    let lacks = figure.outcome == Ending::Measured && figure.ci.is_none() && verdict.is_none();
     let mut notes = figure.notes.iter().filter(|_| lacks);
     notes.find_map(|note| Some(&note.text[note.text.find(BEGIN)?..]))
 }

@@ -139,6 +139,9 @@ pub(super) fn score_line(figures: &[Figure]) -> Option<String> {
 /// Parts of a run's quality that its line has room for.
 const QUALITY_PARTS: usize = 3;
 
+/// Shares below this are printed as 0 %.
+const LEAST_SHARE: f64 = 0.0005;
+
 /// `fair: CPUs moved 27 %, disturbed rounds 14 %, core shared 4.2 %`: in one line of 71 letters, what
 /// is worst first.
 pub(super) fn quality_cell(quality: &Quality) -> Cell {
@@ -147,21 +150,27 @@ pub(super) fn quality_cell(quality: &Quality) -> Cell {
         .aspects
         .iter()
         .enumerate()
-        .filter(|(at, (.., grade))| *at < QUALITY_PARTS || *grade > Grade::Good)
+        .filter(|(at, (_, share, grade))| match grade {
+            Grade::Good => *at < QUALITY_PARTS && *share >= LEAST_SHARE,
+            _ => true,
+        })
         .map(|(_, (aspect, share, grade))| {
             (*grade, format!("{} {}", word(*aspect), two_digits(*share)))
         })
         .collect();
     let end = match quality.end {
         Some(End::Complete) => None,
-        Some(End::Budget) => Some((Grade::Good, "budget ran out")),
+        Some(End::Budget) => Some((Grade::Fair, "budget ran out")),
         Some(End::Interrupted) => Some((Grade::Poor, "interrupted")),
         None => Some((Grade::Poor, "incomplete")),
     };
     shown.extend(end.map(|(grade, word)| (grade, word.to_owned())));
     shown.order_by_key(|(grade, _)| std::cmp::Reverse(*grade));
     shown.truncate(QUALITY_PARTS);
-    let parts: Vec<String> = shown.into_iter().map(|(_, part)| part).collect();
+    let mut parts: Vec<String> = shown.into_iter().map(|(_, part)| part).collect();
+    if parts.is_empty() {
+        parts.push("nothing took the core".to_owned());
+    }
     let tone = match quality.grade {
         Grade::Good => Tone::Good,
         Grade::Fair => Tone::Warn,
@@ -203,8 +212,51 @@ fn two_digits(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use analysis::sample;
-    use record::event::Segment;
+    use super::{quality_cell, score_line};
+    use analysis::quality::{Aspect, Grade, Quality};
+    use analysis::{figures, sample};
+    use record::event::{End, Segment};
+
+    /// Letters of a line of 80 behind its label.
+    const LINE: usize = 71;
+
+    #[test]
+    fn quality_is_one_line_with_the_worst_first() {
+        use Aspect::{Disturbed, Moved, RunDelay, Shared, Steal, Throttled};
+        let cell = |grade, end, aspects: &[(Aspect, f64, Grade)]| {
+            quality_cell(&Quality { grade, end, aspects: aspects.to_vec() }).text
+        };
+        let quiet = [(Shared, 0.0, Grade::Good), (Steal, 0.0002, Grade::Good)];
+        let found = cell(Grade::Good, Some(End::Complete), &quiet);
+        assert_eq!(found, "good: nothing took the core");
+        let aspects = [
+            (Shared, 0.0419, Grade::Good),
+            (Steal, 0.00623, Grade::Fair),
+            (Disturbed, 0.1401, Grade::Good),
+            (Throttled, 0.0123, Grade::Fair),
+            (RunDelay, 0.0234, Grade::Fair),
+            (Moved, 0.273, Grade::Poor),
+        ];
+        let found = cell(Grade::Poor, Some(End::Budget), &aspects);
+        assert_eq!(found, "poor: CPUs moved 27 %, steal 0.62 %, throttled 1.2 %");
+        let long = [
+            (Shared, 0.00634, Grade::Fair),
+            (Disturbed, 0.00851, Grade::Fair),
+            (RunDelay, 0.0234, Grade::Fair),
+        ];
+        let found = cell(Grade::Fair, None, &long);
+        assert_eq!(found, "fair: incomplete, core shared 0.63 %, disturbed rounds 0.85 %");
+        let found = cell(Grade::Fair, Some(End::Complete), &long);
+        assert_eq!(found.chars().count(), LINE, "{found}");
+    }
+
+    #[test]
+    fn the_score_is_one_line() {
+        let score = score_line(&figures(&sample::run()));
+        let expected = "88 % of 26 figures fell into their predicted ranges, 1 had none";
+        assert_eq!(score.as_deref(), Some(expected));
+        assert_eq!(score_line(&[]), None);
+    }
 
     #[test]
     fn the_time_of_a_resumed_run_is_that_of_all_its_segments() {

@@ -178,11 +178,7 @@ impl Store {
                 .filter(|(begin, ..)| is_crosscheck == begin.is_crosscheck)
                 .max_by_key(|(begin, name, _)| Age::new(begin.began.as_deref(), name));
             return last.map(|(.., path)| path).ok_or_else(|| {
-                let elsewhere = self.newer_elsewhere(None).map_or_else(String::new, |path| {
-                    format!("; the newest record is {}", path.display())
-                });
-                let dir = self.dir.display();
-                anyhow!("{none} stored in {dir} yet; `{command}` makes one{elsewhere}")
+                anyhow!("{none} stored in {} yet; `{command}` makes one", self.dir.display())
             });
         }
         let fits: Vec<&String> =

@@ -77,8 +77,8 @@ fn families(against: &Against, new: char) -> Table {
         ])
     };
     let caption = format!(
-        "How many times as fast {new} is: the median of the figures, and the interval in which it \
-         lies for an unchanged machine's runs, too"
+        "How many times as fast {new} is: the median of a family's figures; the interval includes \
+         what runs of an unchanged machine differ by"
     );
     let headings = ["family", "#times as fast", "#interval", "#figures"];
     Table::new(caption, &headings, against.families().iter().map(row))

@@ -75,9 +75,24 @@ mod tests {
             ),
             ("numa.nodes.0.total_bytes", "25276063744", "25276064000", None),
             ("load_1m", "0.12", "9.50", Some("load 0.12 → 9.50")),
-            ("cpu_pressure_avg10_percent", "0", "12.7", Some("CPU pressure of the last 10 s 0 % → 12.7 %")),
-            ("node1_free_bytes", "not recorded", "1 GiB", Some("free memory of node 1 not recorded → 1 GiB")),
-            ("scheduler.base_slice_ns", "3000000", "4000000", Some("scheduler base slice 3 ms → 4 ms")),
+            (
+                "cpu_pressure_avg10_percent",
+                "0",
+                "12.7",
+                Some("CPU pressure of the last 10 s 0 % → 12.7 %"),
+            ),
+            (
+                "node1_free_bytes",
+                "not recorded",
+                "1 GiB",
+                Some("free memory of node 1 not recorded → 1 GiB"),
+            ),
+            (
+                "scheduler.base_slice_ns",
+                "3000000",
+                "4000000",
+                Some("scheduler base slice 3 ms → 4 ms"),
+            ),
             ("rounds disturbed", "8.51 %", "15.1 %", Some("rounds disturbed 8.51 % → 15.1 %")),
         ] {
             let condition = Condition {
