@@ -14,8 +14,8 @@ use session::store::journal::left_elsewhere;
 use session::store::summary::{Beside, Facts, State, Stored};
 use std::time::SystemTime;
 
-/// Lists the stored runs and crosschecks, oldest first, the published machines, and what killed runs
-/// left on other machines or in containers.
+/// Lists stored runs and crosschecks (oldest first), built-in published machines, and leftovers of
+/// killed runs on other machines or in containers.
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,

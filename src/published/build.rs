@@ -65,6 +65,7 @@ pub(super) fn run(found: &Found) -> Run {
         session_cpu_s: 0.0,
         session_peak_bytes: 0,
         synced: Default::default(),
+        programs: Vec::new(),
     }));
     run
 }

@@ -207,7 +207,7 @@ fn findings_name_what_a_reader_must_see() {
         (Severity::Warning, "counter_drift", "run"),
         (Severity::Warning, "void_rounds", "run"),
         (Severity::Warning, "disturbed", "os.syscall"),
-        (Severity::Warning, "steal", "os.syscall"),
+        (Severity::Note, "unexplained", "os.syscall"),
     ];
     assert_eq!(found, expected, "{findings:#?}");
     // Both kinds of prediction of one figure are one miss.

@@ -37,6 +37,8 @@ use crate::plan::Work;
 use crate::setup::Setup;
 use anyhow::{Context, Result};
 use bench::experiment::{AnyExperiment, Known, Skip};
+use host::programs::CpuTimes;
+use host::{Outside, Root};
 use record::case::{Case, Series};
 use record::codec::EventText;
 use record::event::{
@@ -60,6 +62,8 @@ pub trait Sink {
 /// What is being done, for a progress display.
 #[derive(Clone, Debug)]
 pub struct Progress {
+    /// The stage whose first rounds are measured; `None` in further rounds.
+    pub stage: Option<usize>,
     pub series: String,
     /// Its case, or how many it has.
     pub cases: String,
@@ -91,6 +95,8 @@ pub struct Session<'run> {
     /// When all events had reached the disk, and what that cost so far.
     synced_at: Instant,
     synced: Synced,
+    /// CPU times of all processes when the segment began.
+    cpu_times: CpuTimes,
     /// See [`Finished::unreached`] for details.
     unreached: usize,
 }
@@ -165,6 +171,7 @@ impl<'run> Session<'run> {
             readings: Vec::new(),
             synced_at: started,
             synced: Synced::default(),
+            cpu_times: CpuTimes::read(&Root::live(Outside::default())),
             unreached: 0,
         };
         if segment == 0 {

@@ -105,7 +105,7 @@ impl<'run> Session<'run> {
                 lives[at].look = look.filter(|_| lives[at].is_probed);
                 let claims = self.claims(stage, lives);
                 let left = self.budget(&claims).expected();
-                if !self.one(&mut lives[at], left)? {
+                if !self.one(stage, &mut lives[at], left)? {
                     return Ok(false);
                 }
             }
@@ -113,11 +113,12 @@ impl<'run> Session<'run> {
     }
 
     /// One round of one series; false if a signal ended it.
-    fn one(&mut self, live: &mut Live<'run>, left: Duration) -> Result<bool> {
+    fn one(&mut self, stage: Option<usize>, live: &mut Live<'run>, left: Duration) -> Result<bool> {
         live.tried += 1;
         let n = live.tried;
         let look = if live.work.once() { 1 } else { self.rules().look_after(live.rounds()) };
         (self.show)(&Progress {
+            stage,
             series: live.series.label(),
             cases: match live.series.cases.as_slice() {
                 [only] if !only.id.0.is_empty() => only.id.to_string(),

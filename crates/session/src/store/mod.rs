@@ -1,5 +1,6 @@
 //! Runs on disk: append-only JSON Lines, one file a run.
 
+mod elsewhere;
 pub mod file;
 pub mod journal;
 mod mounted;

@@ -29,6 +29,7 @@ fn footer() -> Footer {
         session_cpu_s: 1.0,
         session_peak_bytes: 1,
         synced: Default::default(),
+        programs: Vec::new(),
     }
 }
 
@@ -148,6 +149,24 @@ fn the_last_run_is_the_one_that_began_last() {
     begin(&store, "future", "2999-01-01T00:00:00Z");
     begin(&store, "undated", "zzzz");
     assert_eq!(last(), Some(store.path("0")));
+}
+
+#[test]
+fn a_newer_record_outside_of_the_store_is_remembered() {
+    let ((_dir, store), (_other, outside)) = (store(), store());
+    begin(&store, "old", "2026-11-21T10:00:00Z");
+    let last = store.path("old");
+    assert_eq!(store.newer_elsewhere(&last), None);
+    begin(&outside, "new", "2026-11-21T10:00:01Z");
+    store.remember(&outside.path("new")).expect("writes");
+    assert_eq!(store.newer_elsewhere(&last), Some(outside.path("new")));
+    begin(&store, "newest", "2026-11-21T10:00:02Z");
+    assert_eq!(store.newer_elsewhere(&store.path("newest")), None);
+    // A record of the store itself is not one.
+    store.remember(&last).expect("leaves it");
+    assert_eq!(store.newer_elsewhere(&last), Some(outside.path("new")));
+    fs::remove_file(outside.path("new")).expect("removes");
+    assert_eq!(store.newer_elsewhere(&last), None);
 }
 
 #[test]
