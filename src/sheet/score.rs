@@ -117,7 +117,7 @@ fn site(sheet: &Sheet) -> Site {
         path: FILES.into(),
         file_system: mount.fs.clone(),
         allowance_bytes: 0,
-        shares: 0,
+        portions: Vec::new(),
     });
     let (host, stop) = (sheet.host.clone(), AtomicBool::new(false));
     let bare =
