@@ -35,16 +35,18 @@ pub const STRIDE: usize = 2 * WORDS_PER_LINE;
 /// Words of a member, and of all, that are free for what the team does.
 pub const FREE_WORDS: usize = WORDS_PER_LINE;
 
-/// The team's own words: how many have come to a gate, are ready, have ended.
-const CAME: usize = 0;
-const READY: usize = 1;
-const ENDED: usize = 2;
-/// Those that members look at while they work, on a line of their own: the count up to which gates
-/// are open, whether a member failed, whether the work may begin, the tick of the common start.
+/// The team's own words, from the first on: how many have come to a gate. A member may be ahead of
+/// another by as many gates as there are words, less one.
+const GATES: usize = WORDS_PER_LINE;
+/// Those that members look at while they work, on a line of their own: how many gates are open,
+/// whether a member failed, whether the work may begin, the tick of the common start; and how many
+/// are ready, and have ended.
 const OPENED: usize = WORDS_PER_LINE;
 const FAILED: usize = WORDS_PER_LINE + 1;
 const BEGIN: usize = WORDS_PER_LINE + 2;
 const START: usize = WORDS_PER_LINE + 3;
+const READY: usize = WORDS_PER_LINE + 4;
+const ENDED: usize = WORDS_PER_LINE + 5;
 /// [`BEGIN`]: it may begin, or never will.
 const NOW: u32 = 1;
 const NEVER: u32 = 2;

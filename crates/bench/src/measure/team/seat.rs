@@ -1,6 +1,6 @@
 //! What a member has of its team: its place and words, the gates, and how it says what became of it.
 
-use super::{CAME, ENDED, FAILED, OPENED, READY, START, Team};
+use super::{ENDED, FAILED, GATES, OPENED, READY, START, Team};
 use crate::measure::Clock;
 use anyhow::{Context, Result};
 use metal::place;
@@ -28,11 +28,11 @@ pub struct Seat<'team> {
     pub team: &'team Team,
     /// Its number, from 0.
     pub number: usize,
-    /// Arrivals at gates that were asked for so far, of all members.
+    /// Gates that it came to.
     gates: Cell<u64>,
 }
 
-/// A gate that a member has passed: the arrivals at which all have.
+/// A gate that a member has passed, by its number from 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate(u64);
 
@@ -97,9 +97,12 @@ impl<'team> Seat<'team> {
 
     /// As [`Seat::arrive`]; the last to come does something before any finds the gate open.
     pub fn arrive_then(&self, last: impl FnOnce()) -> Gate {
-        let gate = self.gates.get() + self.team.size() as u64;
+        let (before, size) = (self.gates.get(), self.team.size() as u64);
+        let gate = before + 1;
         self.gates.set(gate);
-        if self.team.words[CAME].fetch_add(1, Ordering::AcqRel) + 1 == gate {
+        let (turn, word) = (before / GATES as u64, before as usize % GATES);
+        let came = self.team.words[word].fetch_add(1, Ordering::AcqRel) + 1;
+        if came == (turn + 1) * size {
             last();
             self.team.words[OPENED].store(gate, Ordering::Release);
             if !self.team.is_awake {

@@ -97,6 +97,20 @@ fn members_of_every_kind_meet_at_gates_and_write_down_what_was_counted() {
 }
 
 #[test]
+fn one_that_is_ahead_opens_no_gate_for_the_others() {
+    let team = Team::new([None; 2]).expect("memory");
+    let (ahead, behind) = (team.seat(0), team.seat(1));
+    for turn in 0..20 {
+        let gates = [ahead.arrive(), ahead.arrive(), ahead.arrive()];
+        for (passed, gate) in gates.into_iter().enumerate() {
+            assert!(!ahead.is_over(gate), "turn {turn}: {passed} passed by the other");
+            assert!(behind.is_over(behind.arrive()));
+            assert!(ahead.is_over(gate));
+        }
+    }
+}
+
+#[test]
 fn the_calling_thread_is_the_first_member_of_a_team_that_it_leads() {
     let team = Team::new([None; 3]).expect("memory").led();
     let sum = AtomicU64::new(0);

@@ -64,12 +64,14 @@ pub(super) fn trace_all(
         let seen = window.trace(seat, ready);
         // Asleep while the counters are read, and there until they were.
         seat.meet()?;
-        seen
+        // One that cannot trace has not failed the others.
+        Ok(seen)
     };
     let others = cpus[1..].iter().copied();
     let (led, seen) =
         team.threads(others, |seat, cpu| Ok(window.prepare(seat, cpu)), attend, lead)?;
     let (first, evidence) = led?;
+    let seen = seen.into_iter().map(|seen| seen.and_then(|seen| seen));
     let members = cpus.iter().copied().zip(std::iter::once(first).chain(seen)).collect();
     Ok(Party { members, evidence })
 }
