@@ -31,6 +31,20 @@ pub(in crate::fs) const WARM_TRIES: usize = 4;
 /// A file is brought into memory in pieces of so many bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// A file that is written before the rounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Made {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+}
+
+/// Writes files, on their device when this returns; `way_out` says how they would be smaller.
+pub(super) fn make(dir: &Path, files: Vec<Made>, way_out: &str) -> Result<Vec<PathBuf>> {
+    let one =
+        |Made { name, bytes }: &Made| write(dir, name, *bytes, seed_of(&dir.join(name)), way_out);
+    files.iter().map(one).collect()
+}
+
 /// A seed for the data of a file that depends on its path alone: the rounds find by it what was
 /// written, and no other run has it.
 pub(super) fn seed_of(path: &Path) -> u64 {

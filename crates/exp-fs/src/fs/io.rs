@@ -236,13 +236,7 @@ impl Experiment for Io {
         })
     };
     const FILES: Option<Files> = Some(Files {
-        make: |series, dir, _| {
-            let write = |made: workloads::Made| {
-                let seed = file::seed_of(&dir.join(&made.name));
-                file::write(dir, &made.name, made.bytes, seed, "--set fs.io.size=SIZE")
-            };
-            files_of(series).into_iter().map(write).collect()
-        },
+        make: |series, dir, _| file::make(dir, files_of(series), "--set fs.io.size=SIZE"),
         cost: |site, series| {
             device::write_cost(site, files_of(series).iter().map(|made| made.bytes).sum())
         },
@@ -367,7 +361,7 @@ fn window_of(series: &Series, case: &Case) -> u64 {
     of_rate.unwrap_or_else(|| series.setting("window").unwrap_or(0))
 }
 
-fn files_of(series: &Series) -> Vec<workloads::Made> {
+fn files_of(series: &Series) -> Vec<file::Made> {
     let works = series.cases.iter().filter_map(|case| Work::from_id(&case.id));
     workloads::files(works, series.setting("size").unwrap_or(0))
 }

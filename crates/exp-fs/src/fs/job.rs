@@ -6,6 +6,7 @@
 mod account;
 mod competing;
 mod figures;
+mod flushes;
 mod limit;
 mod member;
 mod places;
@@ -15,14 +16,16 @@ mod watch;
 
 pub(super) use account::Account;
 pub(super) use competing::{As, READS_LEAST, ReaderWindow, Shared, WARM_READS, WINDOW_MOST_NS};
+pub(super) use flushes::{BESIDE, Count, Counted};
 pub(super) use limit::{OwnGroup, in_memory};
 pub(super) use watch::Below;
 
 use super::file::{BLOCK_BYTES, WARM_TRIES};
+use super::io::workloads::one;
 use super::window::Window;
 use crate::fs::prelude::*;
 use laws::fs::Mode;
-use laws::fs::io::{Engine, Op, Work};
+use laws::fs::io::{Op, Work};
 use laws::fs::read::{CACHED_BYTES, Read};
 use member::Member;
 use metal::io::{Latencies, Ran};
@@ -103,18 +106,8 @@ impl<'round> Job<'round> {
     ) -> Job<'round> {
         let (order, Read { pattern, mode, .. }) = (bench.order(), read);
         let (region, pass) = region_of(path, read, order.round);
-        let work = Work {
-            op: Op::Read,
-            pattern: *pattern,
-            mode: *mode,
-            block: BLOCK_BYTES as u64,
-            engine: Engine::Psync,
-            depth: 1,
-            threads: 1,
-            files: None,
-        };
         Job {
-            work,
+            work: one(Op::Read, *pattern, *mode, BLOCK_BYTES as u64),
             regions: vec![region],
             pass: Some(pass),
             seed: super::file::order_seed(order.seed, case),

@@ -93,7 +93,7 @@
 //! STATX_DIOALIGN, cachestat(2), posix_fadvise(2); [linux] mm/readahead.c,
 //! Documentation/filesystems/fiemap.rst.
 
-use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below, only_memory};
+use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Made, Mode, below, only_memory};
 use super::job::{BLOCKS_MIN, Below, Job};
 use super::offered::{Offered, cost, describe_place, settled, standard_first, text_at};
 use super::window;
@@ -175,11 +175,9 @@ impl Experiment for Read {
     const FILES: Option<Files> = Some(Files {
         make: |series, dir, _| {
             let sizes: BTreeSet<u64> = series.cases.iter().filter_map(file_bytes_of).gather();
-            let write = |size: u64| {
-                let way_out = "smaller ones with --set fs.read.size=SIZE";
-                file::write(dir, &name_of(size), size, file::seed_of(&path_of(dir, size)), way_out)
-            };
-            sizes.into_iter().map(write).collect()
+            let made = |bytes| Made { name: name_of(bytes), bytes };
+            let files = sizes.into_iter().map(made).collect();
+            file::make(dir, files, "smaller ones with --set fs.read.size=SIZE")
         },
         cost: |site, series| write_cost(site, files(&sizes(series)).iter().sum()),
         has: |_| true,

@@ -2,7 +2,8 @@
 //! had written down.
 
 use super::{As, Competing, ID};
-use crate::fs::file::{self, BLOCK_BYTES, Mode};
+use crate::fs::file::{self, BLOCK_BYTES, Made, Mode};
+use crate::fs::io::workloads::one;
 use crate::fs::job::{
     Below, Job, READS_LEAST, ReaderWindow, Region, Shared, WARM_READS, WINDOW_MOST_NS,
 };
@@ -10,7 +11,7 @@ use crate::fs::offered::{common_clock, cost, describe_place, in_ns, settled, tex
 use crate::fs::prelude::*;
 use host::format_cpus;
 use laws::fs::contention as law;
-use laws::fs::io::{Engine, Files, Op, Work};
+use laws::fs::io::{Files, Op, Work};
 
 /// For stated costs: a reader made and ended, files looked at before a case, a worker's start and
 /// end, in ns.
@@ -103,17 +104,9 @@ fn job<'case>(
         let path = dir.join(name(size, index));
         Region { path, start: 0, bytes: size, first: None }
     };
+    let work = one(Op::Read, pattern, Mode::Direct, BLOCK_BYTES as u64);
     Ok(Job {
-        work: Work {
-            op: Op::Read,
-            pattern,
-            mode: Mode::Direct,
-            block: BLOCK_BYTES as u64,
-            engine: Engine::Psync,
-            depth: 1,
-            threads,
-            files: Some(Files::Own),
-        },
+        work: Work { threads, files: Some(Files::Own), ..work },
         regions: (0..threads).map(region).collect(),
         pass: None,
         seed: file::order_seed(bench.order().seed, &case.id),
@@ -227,13 +220,10 @@ pub(super) fn bytes(files: &BTreeMap<u64, u64>) -> u64 {
 /// Writes all files of a series, on their device when this returns.
 pub(super) fn write(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let way_out = format!("fewer readers with --set {ID}.competitors=NUMBER");
-    let all = sizes(&series.cases).into_iter();
-    let names = all.flat_map(|(size, count)| (0..count).map(move |index| (size, index)));
-    let write = |(size, index)| {
-        let name = name(size, index);
-        file::write(dir, &name, size, file::seed_of(&dir.join(&name)), &way_out)
+    let files = |(size, count)| {
+        (0..count).map(move |index| Made { name: name(size, index), bytes: size })
     };
-    names.map(write).collect()
+    file::make(dir, sizes(&series.cases).into_iter().flat_map(files).collect(), &way_out)
 }
 
 fn name(size: u64, index: u64) -> String {

@@ -1,7 +1,7 @@
 //! Which cases a preset has, which of them yield a rate, and what each may write.
 
 use super::chosen;
-use crate::fs::file::{below, only_memory};
+use crate::fs::file::{Made, below, only_memory};
 use crate::fs::job::Region;
 use crate::fs::offered::{Offered, rounds};
 use crate::fs::prelude::*;
@@ -319,12 +319,6 @@ fn fewer_bytes(case: &Case) -> &'static str {
         true => "window=18ms, which reports a burst",
         false => "size=SIZE, or fewer cases",
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::fs) struct Made {
-    pub(in crate::fs) name: String,
-    pub(in crate::fs) bytes: u64,
 }
 
 /// What writes go to: half of the size that is read, and 32 MiB at most.

@@ -5,7 +5,7 @@
 
 use super::Look;
 use super::target::server_of;
-use crate::fs::file::{self, Mode};
+use crate::fs::file::{self, Made, Mode};
 use crate::fs::job::{Below, Job};
 use crate::fs::offered::text_at;
 use crate::fs::prelude::*;
@@ -24,12 +24,8 @@ pub(super) fn prepare(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let opened = File::open(dir).context("opening the directory")?;
     place_of(&opened, first).with_context(|| dir.display().to_string())?;
     let sizes: BTreeSet<u64> = series.cases.iter().filter_map(|case| case.int("size")).gather();
-    let made = |bytes| {
-        let name = name(bytes);
-        let seed = file::seed_of(&dir.join(&name));
-        file::write(dir, &name, bytes, seed, "--set fs.remote.size=SIZE")
-    };
-    sizes.into_iter().map(made).collect()
+    let files = sizes.into_iter().map(|bytes| Made { name: name(bytes), bytes }).collect();
+    file::make(dir, files, "--set fs.remote.size=SIZE")
 }
 
 pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {

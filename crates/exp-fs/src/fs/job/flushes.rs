@@ -6,20 +6,20 @@ use bench::device::{Written, device_written, process_written_bytes};
 
 /// Name among a case's facts of the bytes that the kind of file system writes beside the data of a
 /// sync, at most.
-pub(super) const BESIDE: &str = "beside_bytes_most";
+pub(in crate::fs) const BESIDE: &str = "beside_bytes_most";
 
-pub(super) struct Count<'case> {
+pub(in crate::fs) struct Count<'case> {
     case: &'case Case,
     device: Option<Written>,
     process: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Counted {
-    pub(super) requests_each: f64,
-    pub(super) bytes_each: f64,
+pub(in crate::fs) struct Counted {
+    pub(in crate::fs) requests_each: f64,
+    pub(in crate::fs) bytes_each: f64,
     /// `None` where they are not counted.
-    pub(super) flushes_each: Option<f64>,
+    pub(in crate::fs) flushes_each: Option<f64>,
     bytes: f64,
     /// What this process gave to write, in bytes; `None` where the kernel does not count it.
     process: Option<f64>,
@@ -29,12 +29,12 @@ pub(super) struct Counted {
 
 impl Count<'_> {
     /// Reads the counters of the device that the case names.
-    pub(super) fn begin(case: &Case) -> Count<'_> {
+    pub(in crate::fs) fn begin(case: &Case) -> Count<'_> {
         Count { case, device: device_of(case), process: process_written_bytes() }
     }
 
     /// Reads them again; `None` where no device counts.
-    pub(super) fn end(self, syncs: usize) -> Option<Counted> {
+    pub(in crate::fs) fn end(self, syncs: usize) -> Option<Counted> {
         let (before, after) = self.device.zip(device_of(self.case))?;
         let own = self.process.zip(process_written_bytes());
         let since = |before: u64, after: u64| after as f64 - before as f64;
@@ -59,7 +59,7 @@ fn device_of(case: &Case) -> Option<Written> {
 impl Counted {
     /// Records the counts with the figure that is derived from them, and a note if others wrote as
     /// well.
-    pub(super) fn describe(&self, samples: &mut Samples) {
+    pub(in crate::fs) fn describe(&self, samples: &mut Samples) {
         samples.set_quantities([("device_bytes", Some(self.bytes)), ("own_bytes", self.process)]);
         samples.notes.extend(self.others());
     }
