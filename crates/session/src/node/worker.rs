@@ -4,7 +4,7 @@
 use super::channel::{Channel, Lost};
 use super::process::Process;
 use super::{Node, Silent};
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use bench::link::frame::FRAME_BYTES_MAX;
 use bench::link::{FromWorker, ToWorker};
 use bench::measure::unwritten;
@@ -291,6 +291,7 @@ impl Node for Worker {
                     self.files.case = Some(case);
                     self.wait_on();
                 }
+                FromWorker::Failed(chain) => bail!(chain.join(": ")),
                 other => return Ok(other),
             }
         }
