@@ -32,7 +32,7 @@ hosts, listen on one and run on the other:
 A key per host: --key-file of the agent may list several, a line each: the 64 digits, then a name. A host whose \
 line is taken out is not let in to its next session; the agent need not start again.
 The agent serves one session at a time. A session says between its rounds that it lives and how long the next \
-takes: one that is frozen loses its place to the next that asks, a minute after that time.
+takes: one that is frozen loses its place a minute after that time.
 What is ordered and answered is encrypted and authenticated. In clear, readable on the way: both hellos with the \
 version, the payload of data connections, and what their ends say to each other (authenticated, not encrypted).")]
 pub struct Args {

@@ -74,7 +74,6 @@ pub(super) fn run(
                 (Some(run), event) => run.push(event),
             },
             FromWorker::Done(_) => return run.context("it has no record"),
-            FromWorker::Failed(chain) => bail!(chain.join(": ")),
             other => bail!("it answered with {other:?}"),
         }
     }

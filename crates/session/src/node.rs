@@ -38,8 +38,8 @@ pub trait Node {
     /// Sends an order. Errors: the node is gone.
     fn order(&mut self, order: &ToWorker) -> Result<()>;
 
-    /// Waits for the next event. Errors: [`Interrupted`], [`Silent`], or the node or the way to it is
-    /// gone.
+    /// Waits for the next event. Errors: [`Interrupted`], [`Silent`], the node or the way to it is
+    /// gone, or what failed there.
     fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker>;
 }
 

@@ -62,7 +62,6 @@ fn calibrated(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
             calibration.width = calibration.width.map(|width| by_design(width, units(setup)));
             Ok(calibration)
         }
-        FromWorker::Failed(chain) => bail!(chain.join(": ")),
         other => bail!("the worker answered a calibration with {other:?}"),
     }
 }
@@ -218,7 +217,6 @@ fn make_files(
         match worker.next(Instant::now() + silence, stop)? {
             FromWorker::Alive(_) => {}
             FromWorker::Prepared(_) => return Ok(()),
-            FromWorker::Failed(chain) => bail!(chain.join(": ")),
             other => bail!("the worker answered a preparation with {other:?}"),
         }
     }
@@ -242,7 +240,6 @@ fn far_end<'a>(
     worker.order(&ToWorker::Serve(Box::new(order.clone())))?;
     match worker.next(Instant::now() + LINK_TIME, stop).context("the far end failed")? {
         FromWorker::Listening(endpoint) => Ok((worker, endpoint)),
-        FromWorker::Failed(chain) => bail!("the far end failed: {}", chain.join(": ")),
         other => bail!("the far end answered with {other:?} before it listened"),
     }
 }
@@ -286,9 +283,6 @@ fn with_far(error: Error, far: &mut dyn Node, stop: &AtomicBool) -> Error {
         return error;
     }
     match far.next(Instant::now() + LAST_WORDS_TIME, stop) {
-        Ok(FromWorker::Failed(chain)) => {
-            error.context(format!("the far end failed: {}", chain.join(": ")))
-        }
         Err(why) if why.chain().any(|cause| cause.is::<Silent>()) => error,
         Err(why) => error.context(format!("the far end failed: {why:#}")),
         Ok(_) => error,
@@ -309,7 +303,6 @@ fn collect(
             FromWorker::Measured(text) => events.push((text.event()?, text)),
             FromWorker::Alive(_) => deadline = Instant::now() + patience,
             FromWorker::Done(done) => return Ok((events, done)),
-            FromWorker::Failed(chain) => bail!(chain.join(": ")),
             other => bail!("the worker sent {other:?} in the middle of a round"),
         }
     }

@@ -242,7 +242,10 @@ impl FarNode<'_> {
             FromAgent::Event { round, event } if round == self.round => {
                 check(&event, self.remote.facts.address)?;
                 self.serves = !matches!(*event, FromWorker::Done(_) | FromWorker::Failed(_));
-                Ok(Some(*event))
+                match *event {
+                    FromWorker::Failed(chain) => bail!(chain.join(": ")),
+                    event => Ok(Some(event)),
+                }
             }
             FromAgent::Ended { round, reason } if round == self.round => {
                 self.serves = false;

@@ -15,7 +15,7 @@ use crate::node::process::Process;
 use anyhow::{Context, Error, Result, bail, ensure};
 use record::plain::line;
 use serde_json::Value;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -50,10 +50,9 @@ pub struct Connection {
 /// many connections in their handshake closes the oldest, which may be this one, so it is tried
 /// [`TRIES`] times. Errors: it cannot be reached, or has another key.
 pub fn listening(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<(Channel, IpAddr)> {
-    let listens = |at: SocketAddr| format!("plumb agent --listen {at} --key-file FILE");
     let mut tries = 1;
     loop {
-        let stream = reach::tcp(host, port, &listens, stop)?;
+        let stream = reach::tcp(host, port, stop)?;
         let near = stream.local_addr()?.ip();
         let greeting = Greeting::initiator(key).context("no random bytes for a handshake")?;
         let mut channel = Channel::tcp(stream, FACTS_BYTES_MAX)?.greeting(greeting);

@@ -207,7 +207,7 @@ impl<'agent> ServedSession<'agent> {
         self.work = None;
         let site = &self.here.site;
         let experiment = experiment::find(self.options.catalogue, &order.series.experiment);
-        if let Err(reason) = check(&order, experiment, site) {
+        if let Err(reason) = check(&order, experiment) {
             bail!("the agent refused: {reason}");
         }
         let mut cpus = site.cpus.clone();

@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// A frame once begun is whole in this time, at both ends.
+/// A frame is sent in this time, and one that has begun to arrive from another host is whole in it.
 pub const FRAME_TIME: Duration = Duration::from_secs(10);
 /// Bytes taken at once: what a pipe holds.
 const READ_BYTES: usize = 64 << 10;
@@ -39,7 +39,7 @@ pub enum Lost {
     #[error("the other end closed the connection")]
     Closed,
     /// A frame did not come whole, or could not be sent, in its time.
-    #[error("a message was incomplete after {} s", FRAME_TIME.as_secs())]
+    #[error("a message was incomplete after its time")]
     Slow,
     /// The other end has another key, another version, or is not plumb.
     #[error(transparent)]
@@ -77,6 +77,8 @@ pub struct Channel {
     frames: Decoder,
     /// Since when a frame is not whole.
     begun: Option<Instant>,
+    /// A frame that has begun to arrive is whole in this time.
+    pub frame_time: Duration,
 }
 
 impl Channel {
@@ -91,6 +93,7 @@ impl Channel {
             seal: None,
             frames: Decoder::new(limit),
             begun: None,
+            frame_time: FRAME_TIME,
         }
     }
 
@@ -240,7 +243,7 @@ impl Channel {
 
     /// When the frame that has begun to arrive must be whole.
     pub fn slow_at(&self) -> Option<Instant> {
-        self.begun.map(|begun| begun + FRAME_TIME)
+        self.begun.map(|begun| begun + self.frame_time)
     }
 
     /// What to wait for, to read.

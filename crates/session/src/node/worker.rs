@@ -4,7 +4,7 @@
 use super::channel::{Channel, Lost};
 use super::process::Process;
 use super::{Node, Silent};
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use bench::link::frame::FRAME_BYTES_MAX;
 use bench::link::{FromWorker, ToWorker};
 use bench::measure::unwritten;
@@ -18,6 +18,8 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+/// A frame of a worker is whole in this time: a long trace on a busy machine.
+const FRAME_TIME: Duration = Duration::from_secs(60);
 /// In the last part of its time one that is silent is looked at: a slow disk does not hang.
 const LAST_CHANCE: Duration = Duration::from_secs(8);
 /// A worker without any other sign for so many times its time hangs, whatever its disk does for
@@ -102,7 +104,8 @@ impl Worker {
         let mut process = Process::start(&mut command)
             .map_err(refused::explained)
             .context("cannot start a worker from /proc/self/exe")?;
-        let channel = process.channel(FRAME_BYTES_MAX)?;
+        let mut channel = process.channel(FRAME_BYTES_MAX)?;
+        channel.frame_time = FRAME_TIME;
         Ok(Worker { process: Some(process), ..Worker::over(channel) })
     }
 
@@ -291,6 +294,7 @@ impl Node for Worker {
                     self.files.case = Some(case);
                     self.wait_on();
                 }
+                FromWorker::Failed(chain) => bail!(chain.join(": ")),
                 other => return Ok(other),
             }
         }

@@ -223,29 +223,13 @@ fn special(target: &Location) -> Result<bool> {
     Ok(!facts.is_file() && !facts.is_dir())
 }
 
-/// How files begin that hold a record in another form, and the way out.
-const FOREIGN: [(&[u8], &str); 8] = [
-    (b"\xfd7zXZ", "packed by xz: unpack it with `unxz`"),
-    (b"\x28\xb5\x2f\xfd", "packed by zstd: unpack it with `unzstd`"),
-    (b"BZh", "packed by bzip2: unpack it with `bunzip2`"),
-    (b"PK\x03\x04", "a ZIP archive: unpack it with `unzip`"),
-    (b"\xff\xfe", UTF_16),
-    (b"\xfe\xff", UTF_16),
-    (b"{\0", UTF_16),
-    (b"\0{", UTF_16),
-];
-const UTF_16: &str = "text in UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`";
+/// How a file begins that gzip packed.
 const GZIP: &[u8] = b"\x1f\x8b";
 
-/// Opens a record to be read, unpacked where gzip packed it. Errors: it cannot be opened or read, or
-/// has another form.
+/// Opens a record to be read, unpacked where gzip packed it. Errors: it cannot be opened or read.
 pub fn reader(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let mut file = BufReader::new(File::open(path)?);
     let start = file.fill_buf()?;
-    let other = FOREIGN.iter().find(|(bytes, _)| start.starts_with(bytes));
-    if let Some((_, what)) = other {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is {what}")));
-    }
     Ok(match start.starts_with(GZIP) {
         true => Box::new(BufReader::new(MultiGzDecoder::new(file))),
         false => Box::new(file),

@@ -7,7 +7,6 @@ use crate::agent::key::Key;
 use crate::agent::message::{FromAgent, Open, ToAgent, printable};
 use crate::agent::seal::Seal;
 use crate::fixtures::fuzz::{bytes, fuzz};
-use bench::experiment::Site;
 use bench::link::frame::{Decoder, encode};
 use bench::link::{Endpoint, FromWorker, ToWorker};
 use blake2::{Blake2s256, Digest};
@@ -228,8 +227,7 @@ fn a_version_is_one_form_of_the_messages() {
 
 #[test]
 fn messages_are_understood_or_refused_and_orders_checked() {
-    let sites: Vec<Site> = bench::experiment::fixtures::sites();
-    fuzz(3000, messages(), bytes, |input, rng| {
+    fuzz(3000, messages(), bytes, |input, _| {
         let to = serde_json::from_slice::<ToAgent>(input);
         let from = serde_json::from_slice::<FromAgent>(input);
         if let Ok(message) = &to {
@@ -242,9 +240,8 @@ fn messages_are_understood_or_refused_and_orders_checked() {
         }
         let checked = match &to {
             Ok(ToAgent::Order { order, .. }) if let ToWorker::Serve(order) = &**order => {
-                let site = &sites[rng.usize(..sites.len())];
                 let experiment = catalogue::find(&order.series.experiment);
-                Some(check(order, experiment, site).is_ok())
+                Some(check(order, experiment).is_ok())
             }
             _ => None,
         };
