@@ -36,7 +36,7 @@ use crate::live::{Live, Stop, measured_cases};
 use crate::plan::Work;
 use crate::setup::Setup;
 use crate::store::RecordFile;
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use bench::experiment::{AnyExperiment, Known, Skip};
 use bench::link::{FromWorker, ToWorker};
 use host::programs::CpuTimes;
@@ -190,8 +190,12 @@ impl<'run> Session<'run> {
     }
 
     fn calibrate(&mut self) -> Result<()> {
-        self.calibration = round::calibrate(self.setup, self.stop)
-            .context("cannot calibrate the clocks, so nothing can be measured")?;
+        self.calibration = match round::calibrate(self.setup, self.stop) {
+            Err(error) if !is_interrupt(&error) => {
+                bail!("{error:#}: the clocks cannot be calibrated, so nothing was measured")
+            }
+            calibrated => calibrated?,
+        };
         let calibration = self.calibration.clone();
         self.emit(match self.segment {
             0 => Event::Calibration(Box::new(calibration)),
