@@ -412,7 +412,7 @@ fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
     let is_nothing = run.outcomes.iter().all(|of| of.outcome == Ending::Skipped);
     let why = run.outcomes.iter().rev().find_map(|of| of.reason.as_deref());
     if let Some(why) = why.filter(|_| is_nothing) {
-        return Err(Failure::Failed(anyhow::anyhow!("nothing was measured: {why}")));
+        return Err(Failure::Failed(anyhow::anyhow!("{why}; nothing was measured")));
     }
     let has_failed = |planned: &&PlannedExperiment| {
         let own = run.outcomes.iter().filter(|outcome| outcome.experiment == planned.id);

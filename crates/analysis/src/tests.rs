@@ -163,7 +163,7 @@ fn a_killed_run_says_what_is_missing() {
     let figures = figures(&run);
     let rung = rung(&figures, 1024);
     assert_eq!((rung.ci, rung.value.is_some()), (None, true));
-    assert!(rung.notes.iter().any(|note| note.contains("5 are needed")));
+    assert!(rung.notes.iter().any(|note| note.contains("1 of 5 rounds fitted")));
     let absent = figures.iter().find(|figure| figure.experiment == "os.pipe").unwrap();
     assert_eq!(absent.outcome, Ending::Skipped);
     let findings = findings(&run, &figures);

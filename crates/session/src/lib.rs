@@ -35,7 +35,12 @@ use crate::live::{Live, Stop, measured_cases};
 use crate::node::Interrupted;
 use crate::plan::Work;
 use crate::setup::Setup;
+<<<<<<< HEAD
 use anyhow::{Context, Result};
+=======
+use crate::store::RecordFile;
+use anyhow::{Result, bail};
+>>>>>>> report51
 use bench::experiment::{AnyExperiment, Known, Skip};
 use host::programs::CpuTimes;
 use host::{Outside, Root};
@@ -193,8 +198,12 @@ impl<'run> Session<'run> {
     }
 
     fn calibrate(&mut self) -> Result<()> {
-        self.calibration = round::calibrate(self.setup, self.stop)
-            .context("cannot calibrate the clocks, so nothing can be measured")?;
+        self.calibration = match round::calibrate(self.setup, self.stop) {
+            Err(error) if !is_interrupt(&error) => {
+                bail!("{error:#}: the clocks cannot be calibrated, so nothing was measured")
+            }
+            calibrated => calibrated?,
+        };
         let calibration = self.calibration.clone();
         self.emit(match self.segment {
             0 => Event::Calibration(Box::new(calibration)),
