@@ -1,8 +1,7 @@
 //! A machine as data: its description and the figures of one run, without what names it
 //! (docs/SHEETS.md). Laws are judged by sheets of many machines.
 
-#[cfg(test)]
-mod cloud;
+pub mod cloud;
 pub mod export;
 #[cfg(test)]
 mod fit;
@@ -24,6 +23,7 @@ use host::given::FACTS;
 use record::event::{Outcome, Prediction, Trace};
 use record::key::{CaseId, FAR, Key, LOOPBACK, Value};
 use record::metric::Metric;
+use record::order::Gather as _;
 use record::unit::Unit;
 use record::view::View;
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,26 @@ pub struct Report {
     /// What its text does not contain: plots, and a table that is a picture.
     #[serde(default)]
     pub outcomes: Vec<Outcome>,
+}
+
+impl Report {
+    /// What an imported machine states in place of a report.
+    pub fn imported(name: &str, sheet: &Sheet) -> Report {
+        let method = format!("The figures come from {}.", sheet.source);
+        let ids = sheet.figures.iter().map(|figure| figure.experiment.clone());
+        Report {
+            name: name.to_owned(),
+            dated: String::new(),
+            counter_hz: 0.0,
+            core_hz: 0.0,
+            environment: BTreeMap::new(),
+            methods: ids.map(|id| (id, method.clone())).gather(),
+            views: BTreeMap::new(),
+            traces: Vec::new(),
+            plots: Vec::new(),
+            outcomes: Vec::new(),
+        }
+    }
 }
 
 /// A plot of a report whose points are not printed, or not all of them.
@@ -294,7 +314,12 @@ impl Figure {
     /// The value that a report prints: while the core was this machine's alone, where that is known.
     #[cfg(test)]
     fn printed(&self) -> f64 {
-        self.alone.map_or(self.value, |alone| alone.value)
+        self.estimate_printed().0
+    }
+
+    /// The same with its interval.
+    pub fn estimate_printed(&self) -> (f64, Option<(f64, f64)>) {
+        self.alone.map_or((self.value, self.ci), |alone| (alone.value, alone.ci))
     }
 
     /// Key of the case that stands beside a report's figure where this machine lacks the nearest one.

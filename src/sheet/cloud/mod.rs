@@ -70,7 +70,8 @@ const STRESSNG: &str = "stressng_benchmarks";
 
 impl Instance {
     /// From a line of a file with an instance a line. Errors: what is wrong with it.
-    pub fn from_line(line: &str) -> Result<Instance, String> {
+    #[cfg(test)]
+    fn from_line(line: &str) -> Result<Instance, String> {
         serde_json::from_str(line).map_err(|error| format!("no instance: {error}"))
     }
 
@@ -129,6 +130,7 @@ impl Instance {
 }
 
 /// Instances by the lines of a text. Errors: the number of a line, and what is wrong with it.
+#[cfg(test)]
 pub fn instances(text: &str) -> Result<Vec<Instance>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let all: Vec<Instance> = lines
