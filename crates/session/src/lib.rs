@@ -35,12 +35,7 @@ use crate::live::{Live, Stop, measured_cases};
 use crate::node::Interrupted;
 use crate::plan::Work;
 use crate::setup::Setup;
-<<<<<<< HEAD
-use anyhow::{Context, Result};
-=======
-use crate::store::RecordFile;
-use anyhow::{Result, bail};
->>>>>>> report51
+use anyhow::{Context, Result, bail};
 use bench::experiment::{AnyExperiment, Known, Skip};
 use host::programs::CpuTimes;
 use host::{Outside, Root};
