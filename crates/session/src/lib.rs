@@ -35,7 +35,7 @@ use crate::live::{Live, Stop, measured_cases};
 use crate::node::Interrupted;
 use crate::plan::Work;
 use crate::setup::Setup;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use bench::experiment::{AnyExperiment, Known, Skip};
 use host::programs::CpuTimes;
 use host::{Outside, Root};
