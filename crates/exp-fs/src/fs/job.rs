@@ -71,7 +71,7 @@ pub(super) struct Region {
 }
 
 /// What a member did.
-struct Did {
+struct MemberRun {
     /// Its runs; of passes those that were done as a whole, or the part of the only one.
     runs: Vec<Ran>,
     passes: usize,
@@ -87,8 +87,8 @@ struct Did {
 }
 
 /// What all members did, and what the kernel and the device counted.
-pub(super) struct Done {
-    members: Vec<Did>,
+pub(super) struct JobRun {
+    members: Vec<MemberRun>,
     pub(super) seen: Seen,
 }
 
@@ -124,7 +124,7 @@ impl<'round> Job<'round> {
 
     /// Runs the job by the calling thread; of a cached file again if the kernel reclaimed some of
     /// its pages meanwhile.
-    pub(super) fn alone(&self) -> Result<Done> {
+    pub(super) fn alone(&self) -> Result<JobRun> {
         let mut tries = 1..=WARM_TRIES;
         loop {
             let mut member = Member::prepare(self, 0)?;
@@ -140,16 +140,16 @@ impl<'round> Job<'round> {
             if stayed.is_ok() || tries.next() == Some(WARM_TRIES) {
                 stayed?;
                 let seen = watch.end(member.asked(self));
-                return Ok(Done { members: vec![member.did(self, runs)], seen });
+                return Ok(JobRun { members: vec![member.did(self, runs)], seen });
             }
         }
     }
 }
 
-impl Done {
+impl JobRun {
     /// Bytes that all members moved.
     pub(super) fn bytes(&self) -> u64 {
-        self.members.iter().map(|did| did.bytes).sum()
+        self.members.iter().map(|member| member.bytes).sum()
     }
 }
 

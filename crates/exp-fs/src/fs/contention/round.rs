@@ -123,9 +123,9 @@ fn job<'case>(
 
 /// Involuntary switches of readers that have a CPU in common: each other's.
 fn switches_among(readers: &[ReaderWindow]) -> u64 {
-    let crowded = |cpu: usize| readers.iter().filter(|had| had.cpu == cpu).count() > 1;
-    let of = readers.iter().filter(|had| crowded(had.cpu));
-    of.map(|had| had.forced).sum()
+    let crowded = |cpu: usize| readers.iter().filter(|reader| reader.cpu == cpu).count() > 1;
+    let of = readers.iter().filter(|reader| crowded(reader.cpu));
+    of.map(|reader| reader.forced).sum()
 }
 
 /// Records the figures; the samples of the last, for what is to be said.
@@ -137,14 +137,14 @@ fn record<'bench>(
 ) -> Result<&'bench mut Samples> {
     let readers = &shared.readers;
     let sum = |of: fn(&ReaderWindow) -> u64| readers.iter().map(of).sum::<u64>();
-    let units: Vec<f64> = readers.iter().map(|had| had.units).collect();
-    let (reads, cpu_reads) = (sum(|had| had.reads), sum(|had| had.cpu_reads));
+    let units: Vec<f64> = readers.iter().map(|reader| reader.units).collect();
+    let (reads, cpu_reads) = (sum(|reader| reader.reads), sum(|reader| reader.cpu_reads));
     let bytes = units.iter().sum::<f64>() * BLOCK_BYTES as f64;
     let fairness = jain(&units).filter(|_| units.len() > 1);
     let figures = [
-        ("latency_all", reads, Some(clock.ns(sum(|had| had.ticks)) / reads as f64)),
+        ("latency_all", reads, Some(clock.ns(sum(|reader| reader.ticks)) / reads as f64)),
         ("bandwidth", reads, Some(bytes * 1e9 / shared.window_ns)),
-        ("cpu", cpu_reads, Some(sum(|had| had.cpu_ns) as f64 / cpu_reads as f64)),
+        ("cpu", cpu_reads, Some(sum(|reader| reader.cpu_ns) as f64 / cpu_reads as f64)),
         ("fairness", reads, fairness),
     ];
     for (metric, count, value) in figures {
@@ -157,7 +157,7 @@ fn record<'bench>(
 }
 
 fn describe(samples: &mut Samples, shared: &Shared) {
-    let reads = || shared.readers.iter().map(|had| had.units);
+    let reads = || shared.readers.iter().map(|reader| reader.units);
     let busiest = busiest(shared);
     let quantities = [
         ("window_ns", Some(shared.window_ns)),
@@ -194,9 +194,9 @@ fn jain(shares: &[f64]) -> Option<f64> {
 /// The CPU that readers used most, and for which share of the window.
 fn busiest(shared: &Shared) -> Option<(usize, f64)> {
     let mut used: BTreeMap<usize, f64> = BTreeMap::new();
-    for had in &shared.readers {
-        let each = had.cpu_ns as f64 / had.cpu_reads.max(1) as f64;
-        *used.entry(had.cpu).or_default() += each * had.units;
+    for reader in &shared.readers {
+        let each = reader.cpu_ns as f64 / reader.cpu_reads.max(1) as f64;
+        *used.entry(reader.cpu).or_default() += each * reader.units;
     }
     let shares = used.into_iter().map(|(cpu, ns)| (cpu, ns / shared.window_ns));
     shares.max_by(|a, b| a.1.total_cmp(&b.1))

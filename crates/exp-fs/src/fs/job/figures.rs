@@ -1,6 +1,6 @@
 //! What the members of a job did, and what was counted meanwhile, as figures.
 
-use super::{Did, Done, Job, Seen};
+use super::{Job, JobRun, MemberRun, Seen};
 use crate::fs::offered::in_ns;
 use crate::fs::prelude::*;
 use crate::fs::window;
@@ -9,7 +9,7 @@ use metal::io::Ran;
 /// Members should have worked at the same time for this share of the longest of their stretches.
 const OVERLAP: f64 = 0.8;
 
-impl Done {
+impl JobRun {
     /// Records the figures, `main` first: beside it stands what was counted, and what `describe`
     /// adds.
     pub(in crate::fs) fn record(
@@ -22,19 +22,21 @@ impl Done {
     ) -> Result<()> {
         let windows = self.members.iter_mut().filter_map(|did| did.window.take()).collect();
         let steady = job.is_rate.then(|| window::settled(windows)).transpose()?;
-        let Done { members, seen } = &self;
+        let JobRun { members, seen } = &self;
         let (listed, all) = in_ns(job.clock, members.iter().map(|did| &did.log));
-        let (mut rates, cpu, mut k) = per_run(job, members, seen)?;
-        if let Some(steady) = &steady {
-            (rates, k) = (vec![steady.rate()], 0);
-        }
+        let (rates, cpu, count) = per_run(job, members, seen)?;
+        let (rates, k) = match &steady {
+            // A part of several runs is no number of operations.
+            Some(steady) => (vec![steady.rate()], if job.pass.is_some() { 0 } else { count }),
+            None => (rates, count),
+        };
         let scaled = |scale: &dyn Fn(f64) -> f64| rates.iter().map(|rate| scale(*rate)).collect();
         let block = job.work.block as f64;
         let mut figures = vec![
             ("latency", Values::counted(listed, &all)),
             ("iops", Values::batches(k, rates.clone())),
             ("bandwidth", Values::batches(k, scaled(&|rate| rate * block))),
-            ("cpu", Values::batches(k, cpu)),
+            ("cpu", Values::batches(count, cpu)),
         ];
         if job.pass.is_some() {
             figures.push(("latency_per_block", Values::batches(k, scaled(&|rate| 1e9 / rate))));
@@ -67,7 +69,7 @@ impl Done {
 
 /// Of each run, or of all members together: operations per second and CPU time of an operation, in
 /// ns; and the operations of each, 0 where these differ.
-fn per_run(job: &Job, members: &[Did], seen: &Seen) -> Result<(Vec<f64>, Vec<f64>, u64)> {
+fn per_run(job: &Job, members: &[MemberRun], seen: &Seen) -> Result<(Vec<f64>, Vec<f64>, u64)> {
     let workers_ns = seen.workers_ns.unwrap_or(0);
     let cpu = |runs: &[Ran]| {
         let cpu_ns: u64 = runs.iter().map(|ran| ran.thread_cpu_ns).sum();
@@ -104,13 +106,13 @@ fn rate(clock: Clock, ran: &Ran) -> f64 {
 
 /// Operations per second of all threads in the time in which all worked: from the latest begin to
 /// the earliest end of a full queue.
-fn shared_rate(clock: Clock, is_ring: bool, did: &[Did]) -> Result<f64> {
+fn shared_rate(clock: Clock, is_ring: bool, did: &[MemberRun]) -> Result<f64> {
     let steady = did.iter().map(|did| did.runs[0].steady);
     let from = steady.clone().map(|steady| steady.from_tick).max();
     let until = steady.map(|steady| steady.until_tick).min();
     let (from, until) = (from.unwrap_or(0), until.unwrap_or(0));
     ensure!(from < until, "the threads of the case never all worked at the same time");
-    let done = |did: &Did| {
+    let done = |did: &MemberRun| {
         let by = |tick| done_by(is_ring, &did.runs[0], did.log.first(), tick);
         by(until) - by(from)
     };
@@ -150,7 +152,7 @@ pub(super) fn done_by(is_ring: bool, ran: &Ran, listed: &[u64], tick: u64) -> f6
 }
 
 /// Mean number of requests at the device over the run, including other processes'.
-fn at_device(clock: Clock, did: &[Did], seen: &Seen) -> Option<f64> {
+fn at_device(clock: Clock, did: &[MemberRun], seen: &Seen) -> Option<f64> {
     let first = did.iter().map(|did| did.runs[0].first_tick).min()?;
     let last = did.iter().map(|did| did.runs[0].last_tick).max()?;
     let ns = clock.between_ns(first, last);
@@ -167,7 +169,7 @@ fn queue_note(at_device: f64, asked: u64) -> Option<String> {
     })
 }
 
-fn of_passes(job: &Job, did: &Did) -> [(&'static str, Option<f64>); 3] {
+fn of_passes(job: &Job, did: &MemberRun) -> [(&'static str, Option<f64>); 3] {
     [
         ("passes", Some(did.passes as f64)),
         ("span_bytes", Some(job.regions[0].bytes as f64)),
@@ -176,7 +178,7 @@ fn of_passes(job: &Job, did: &Did) -> [(&'static str, Option<f64>); 3] {
 }
 
 /// What was in flight, beside the rate of one run.
-fn describe_queue(samples: &mut Samples, job: &Job, members: &[Did], seen: &Seen) {
+fn describe_queue(samples: &mut Samples, job: &Job, members: &[MemberRun], seen: &Seen) {
     if job.pass.is_some() {
         return;
     }
@@ -210,7 +212,7 @@ impl Seen {
     }
 }
 
-fn notes(job: &Job, members: &[Did]) -> Vec<String> {
+fn notes(job: &Job, members: &[MemberRun]) -> Vec<String> {
     let mut notes: Vec<String> = members.iter().flat_map(|did| did.notes.clone()).collect();
     notes.dedup();
     let count = members.len();
@@ -243,15 +245,15 @@ fn notes(job: &Job, members: &[Did]) -> Vec<String> {
 mod tests {
     use super::{at_device, queue_note, shared_rate};
     use crate::fs::job::account::Account;
-    use crate::fs::job::{Did, Seen};
+    use crate::fs::job::{MemberRun, Seen};
     use crate::fs::prelude::*;
     use metal::io::{Latencies, Ran, Steady};
 
-    fn did(latencies: &[u64], begin: u64) -> Did {
+    fn did(latencies: &[u64], begin: u64) -> MemberRun {
         let mut log = Latencies::new(100);
         latencies.iter().for_each(|ticks| log.add(*ticks));
         let (operations, end) = (latencies.len() as u64, begin + latencies.iter().sum::<u64>());
-        Did {
+        MemberRun {
             runs: vec![Ran {
                 operations,
                 bytes: operations,

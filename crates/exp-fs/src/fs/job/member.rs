@@ -2,7 +2,7 @@
 
 use super::places::Places;
 use super::watch::Watch;
-use super::{Did, Job, RUN_BLOCKS};
+use super::{Job, MemberRun, RUN_BLOCKS};
 use crate::fs::file::{self, Opened};
 use crate::fs::offered::LISTED;
 use crate::fs::prelude::*;
@@ -231,14 +231,14 @@ impl Member {
         }
     }
 
-    pub(super) fn did(self, job: &Job, mut runs: Vec<Ran>) -> Did {
+    pub(super) fn did(self, job: &Job, mut runs: Vec<Ran>) -> MemberRun {
         let passes = runs.len();
         if job.pass.is_some() {
             let longest = runs.iter().map(|ran| ran.operations).max();
             runs.retain(|ran| Some(ran.operations) == longest);
         }
         let Member { log, window, ahead, moved: bytes, notes, .. } = self;
-        Did { runs, passes, log, window, ahead, bytes, notes }
+        MemberRun { runs, passes, log, window, ahead, bytes, notes }
     }
 
     /// Bytes that are to have come from a device, or to have gone there.

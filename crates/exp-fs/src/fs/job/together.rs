@@ -1,7 +1,7 @@
 //! The members of a job as threads that begin together, each with a window of its own.
 
 use super::member::Member;
-use super::{Done, Job, Watch};
+use super::{Job, JobRun, Watch};
 use crate::fs::prelude::*;
 use bench::measure::team::{Seat, Team, all_of};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ impl Job<'_> {
     /// Runs the job by a thread for each of its CPUs. Each ends with its own window, and sleeps
     /// until the others have: a thread that spun would take the CPU from what the kernel does for
     /// them.
-    pub(in crate::fs) fn together(&self) -> Result<Done> {
+    pub(in crate::fs) fn together(&self) -> Result<JobRun> {
         let team = Team::new(self.cpus.iter().map(|cpu| (!self.is_free).then_some(*cpu)))?;
         let (watch, moved) = (Mutex::new(None), AtomicU64::new(0));
         let conduct = |team: &Team| {
@@ -45,7 +45,7 @@ impl Job<'_> {
         let members = all_of(outcomes)?;
         let watch = watch.into_inner().unwrap_or_else(PoisonError::into_inner);
         let seen = watch.context("nothing was watched")?.end(moved.into_inner());
-        Ok(Done { members, seen })
+        Ok(JobRun { members, seen })
     }
 }
 
