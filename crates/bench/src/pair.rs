@@ -107,9 +107,7 @@ pub fn named(site: &Site, name: &str) -> Result<Pair, Skip> {
 }
 
 /// The CPUs of a placed case, which are those of the round's environment.
-///
-/// # Errors
-/// The case is not placed, or the round is not on the first of them.
+/// Errors: the case is not placed, or the round is not on the first of them.
 pub fn enter(case: &Case, bench: &mut Bench) -> Result<[usize; 2]> {
     let both = cpus(case).context("the case has not been placed")?;
     let (here, first) = (bench.order().cpu(), both[0]);

@@ -72,9 +72,7 @@ pub struct Team {
 
 impl Team {
     /// A team with these places: CPUs, or none where the scheduler decides.
-    ///
-    /// # Errors
-    /// Memory is short.
+    /// Errors: memory is short.
     pub fn new(places: impl IntoIterator<Item = Option<usize>>) -> Result<Team> {
         let places: Vec<Option<usize>> = places.into_iter().collect();
         // Those of the team, those of all, and those of each.
@@ -149,9 +147,7 @@ impl Team {
     }
 
     /// The calling thread's part of a team that it leads. A failure, or a panic, is the team's.
-    ///
-    /// # Errors
-    /// Those of the work.
+    /// Errors: those of the work.
     pub fn lead<R>(&self, work: impl FnOnce(&Seat<'_>) -> Result<R>) -> Result<R> {
         let failing = Finally(|| self.fail());
         let done = work(&self.seat(0))?;
@@ -228,9 +224,7 @@ impl Team {
     /// Makes a process for each thing, in the order of the members, which has only its own: what
     /// the others hold open is closed in it, and here. All end with the calling thread. Where one
     /// cannot be made, those before it are killed.
-    ///
-    /// # Errors
-    /// The limit on processes or memory that was met.
+    /// Errors: the limit on processes or memory that was met.
     pub fn processes<T>(
         self,
         things: impl IntoIterator<Item = T>,
@@ -257,9 +251,7 @@ impl Team {
     }
 
     /// As [`Team::processes`], as threads of this process, which end when their body does.
-    ///
-    /// # Errors
-    /// The limit on threads or memory that was met; those made before it go on.
+    /// Errors: the limit on threads or memory that was met; those made before it go on.
     pub fn spawned<T: Send + 'static>(
         self,
         things: impl IntoIterator<Item = T>,
@@ -285,9 +277,7 @@ impl Team {
     /// waits; `conduct`, in the calling thread, opens ([`Team::open`]). What that gave, and what
     /// became of the members, in their order. A failure of one is one of the team
     /// ([`Team::has_failed`]), which those that meet at gates see.
-    ///
-    /// # Errors
-    /// A thread cannot be made: then nothing began.
+    /// Errors: a thread cannot be made: then nothing began.
     pub fn threads<T: Send, P, R: Send, C>(
         &self,
         things: impl IntoIterator<Item = T>,
@@ -345,9 +335,7 @@ impl Team {
     }
 
     /// Threads for members, each a place and a thing, that do not meet beside their beginning.
-    ///
-    /// # Errors
-    /// Those of [`Team::threads`].
+    /// Errors: those of [`Team::threads`].
     pub fn beside<T: Send, P, R: Send, C>(
         members: Vec<(Option<usize>, T)>,
         prepare: impl Fn(T) -> Result<P> + Sync,
@@ -361,10 +349,8 @@ impl Team {
 
     /// Does something to each of `things` at the same time, in as many threads as there are CPUs,
     /// each pinned to one; results in their order.
-    ///
-    /// # Errors
-    /// A CPU that cannot be pinned to, a thread that cannot be made or panicked, or the first error
-    /// of the work.
+    /// Errors: a CPU that cannot be pinned to, a thread that cannot be made or panicked, or the
+    /// first error of the work.
     pub fn each<T: Send, R: Send>(
         cpus: &[usize],
         things: Vec<T>,
@@ -389,9 +375,7 @@ impl Team {
 
 /// What all members have, or the reason of one that failed: its own before that of one which ended
 /// because another did.
-///
-/// # Errors
-/// That reason.
+/// Errors: that reason.
 pub fn all_of<R>(outcomes: impl IntoIterator<Item = Result<R>>) -> Result<Vec<R>> {
     let (done, failed): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     let rank = |error: &anyhow::Error| error.downcast_ref().map_or(0, Fault::rank);
@@ -427,9 +411,7 @@ impl Running {
     }
 
     /// Waits until all that were made are ready.
-    ///
-    /// # Errors
-    /// One failed, or is not ready within the team's patience.
+    /// Errors: one failed, or is not ready within the team's patience.
     pub fn ready(&self) -> Result<()> {
         self.gather();
         for number in self.made() {
@@ -443,9 +425,7 @@ impl Running {
     }
 
     /// Waits until all have ended; the words that they left.
-    ///
-    /// # Errors
-    /// One ended with a fault: the one that explains the others'.
+    /// Errors: one ended with a fault: the one that explains the others'.
     pub fn end(self) -> Result<Arc<Team>, Failed> {
         let Running { team, members } = self;
         let made = team.made();

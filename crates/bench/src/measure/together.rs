@@ -6,9 +6,7 @@ use anyhow::Result;
 pub type Gate = Team;
 
 /// [`Team::beside`].
-///
-/// # Errors
-/// Those of it.
+/// Errors: those of it.
 pub fn beside<T: Send, P, R: Send, C>(
     members: Vec<(Option<usize>, T)>,
     prepare: impl Fn(T) -> Result<P> + Sync,

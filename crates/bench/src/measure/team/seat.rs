@@ -1,4 +1,5 @@
-//! What a member has of its team: its place and words, the gates, and how it says what became of it.
+//! What a member has of its team: its place and words, the gates, and how it says what became of
+//! it.
 
 use super::{ENDED, FAILED, GATES, OPENED, READY, START, Team};
 use crate::measure::Clock;
@@ -118,17 +119,13 @@ impl<'team> Seat<'team> {
     }
 
     /// Waits until all have come to the next gate.
-    ///
-    /// # Errors
-    /// [`Fault::OtherFailed`], or [`Fault::Lost`] after the team's patience.
+    /// Errors: [`Fault::OtherFailed`], or [`Fault::Lost`] after the team's patience.
     pub fn meet(&self) -> Result<(), Fault> {
         self.meet_then(|| ())
     }
 
     /// As [`Seat::meet`]; the last to come does something before any goes on.
-    ///
-    /// # Errors
-    /// Those of [`Seat::meet`].
+    /// Errors: those of [`Seat::meet`].
     pub fn meet_then(&self, last: impl FnOnce()) -> Result<(), Fault> {
         let gate = self.arrive_then(last);
         let mut spins = 0;
@@ -151,9 +148,7 @@ impl<'team> Seat<'team> {
 
     /// Meets the others, and waits awake until the tick at which all start, which it returns: so
     /// long after the last has come, in ns.
-    ///
-    /// # Errors
-    /// Those of [`Seat::meet`].
+    /// Errors: those of [`Seat::meet`].
     pub fn start(&self, clock: Clock, lead_ns: f64) -> Result<u64, Fault> {
         let words = &self.team.words;
         self.meet_then(|| {
