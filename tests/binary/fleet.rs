@@ -69,7 +69,8 @@ fn suspects_have_a_form_for_each_engine() {
     assert_eq!(json["suspects"], json!(["n007"]));
     assert_eq!(json["peers"].as_array().unwrap().len(), 3);
     assert!(slurm.starts_with("n[0") && slurm.contains("07"), "{slurm}");
-    assert_eq!(list.lines().count(), 4, "{list}");
+    assert_eq!(list.lines().count(), 5, "{list}");
+    assert!(list.ends_with("* memory.bandwidth\n"), "{list}");
     // Where all is accused or cleared, nothing is left.
     for format in ["slurm", "hosts"] {
         assert_eq!(here.ends(0, &["fleet", "suspects", "base", "--format", format]).out, "");

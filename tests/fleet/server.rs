@@ -86,17 +86,6 @@ impl Servers {
         write_script(&Path::new(&dir).join("ssh"), script);
     }
 
-    /// A file that is a host's own.
-    pub fn path(&self, host: usize, file: &str) -> PathBuf {
-        self.network.here.path(&format!("{}/{file}", name(host)))
-    }
-
-    /// Puts a program of its own at a host, before the system's.
-    pub fn program(&self, host: usize, name: &str, script: &str) {
-        let file = self.path(host, name);
-        write_script(&file, script);
-    }
-
     /// A program on host 0 that finds that `ssh` first.
     pub fn command(&self, program: &str) -> Command {
         let mut command = self.network.command(0, program);

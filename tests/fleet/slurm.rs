@@ -17,7 +17,7 @@ const QUOTA: u32 = 10;
 const PERIOD_US: u32 = 100_000;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/fleet.sbatch");
 /// What a node measures by itself, and a pair: little, for many nodes share the CPUs of one machine.
-const SWEEP: &str = "cpu.sustained:type=f64,threads=1 --preset=standard \
+const SWEEP: &str = "cpu.sustained:type=f64 --preset=standard \
      --pair=net.bandwidth:far=peer,protocol=tcp,message=128KiB,transfer=steady --seed=7 --steps=8 \
      --bisection=1 --incast=0 --outcast=0 --alone=60s --slot=20s --dir=/mnt";
 /// From the start: what a node measures by itself, and nine slots.
@@ -69,6 +69,7 @@ fn submitted(cluster: &Cluster, nodes: usize, options: &str) -> (String, PathBuf
     command
         .env("PLUMB", cluster.path("plumb"))
         .env("LEAD", "15")
+        .env("STEPS", "4")
         .env("TMPDIR", "/mnt")
         .arg(SCRIPT)
         .args(options.words());
@@ -197,7 +198,7 @@ fn a_job_survives_what_breaks() {
 
 /// The node that has the script.
 #[test]
-fn a_sweep_survives_its_first_node() {
+fn a_job_survives_its_first_node() {
     finds(&Planted { killed: Some(1), ..Planted::default() });
 }
 

@@ -183,6 +183,11 @@ impl Node<'_> {
         let quarter_s = MEETING * self.options.recipe.slot_s;
         let agents = [self.agent(0)?];
         let offset_s = self.clock(start_s, quarter_s);
+        // A time from now is by this node's own clock, however wrong that is.
+        let offset_s = match self.options.start {
+            Start::At(_) => offset_s,
+            Start::In(_) => 0.0,
+        };
         let left_s = start_s - (wall_s() + offset_s);
         ensure!(
             left_s > -quarter_s,

@@ -136,3 +136,18 @@ fn noise_that_hides_a_tenth_is_named() {
         hidden.map(|seen| fleet.figures[seen.subject.figure].key.experiment.as_str()).collect();
     assert_eq!(hidden, ["memory.bandwidth"]);
 }
+
+/// Rounds that scatter by 5 % hide a node that is 10 % slower, until all nodes have repeated them.
+#[test]
+fn what_scatters_is_measured_again_on_all_nodes() {
+    let text = "hardware\thigher\talone\tmemory.bandwidth\t-0.06 -0.05 0.04 0.05 0.06\t-0.05 0.0 0.06\n\
+                hardware\thigher\talone\tcpu.peak\t0.0 0.001 -0.001\n";
+    let mut one = Drawn::new(&Noise::parse(text), 12, Fault::Figure(3, 0, 0.12), 3);
+    let fleet = from_lines(one.sweep());
+    assert!(judge(&fleet).seen.iter().any(|seen| seen.hides()));
+    let again = suspects(&fleet, &judge(&fleet));
+    assert_eq!((again.hosts().len(), again.figures.len()), (12, 1));
+    let fleet = measured(&mut one);
+    assert_eq!(found(&fleet, State::Accused), ["n003"]);
+    assert!(judge(&fleet).seen.iter().all(|seen| !seen.hides()));
+}
