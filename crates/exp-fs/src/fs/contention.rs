@@ -25,12 +25,12 @@
 //! CPUs, one per CPU, and share these if there are more competitors than CPUs; with one CPU all
 //! share it. All are pinned and have equal priority.
 //!
-//! All readers begin at a common tick and read without a pause until the measured reader has ended, so
-//! it never has the device to itself. The window is its own, from when all have had two reads on. It
-//! lasts `window`, extended until the measured reader has completed 8 reads and each other reader one,
-//! but at most two seconds. Of other readers the reads that cross an edge of the window count by the part
-//! inside. A reader that fails fails the case. The last block of each reader is compared with what was
-//! written there.
+//! All readers begin at a common tick and read without a pause until the measured reader has ended,
+//! so it never has the device to itself. The window is its own, from when all have had two reads
+//! on. It lasts `window`, extended until the measured reader has completed 8 reads and each other
+//! reader one, but at most two seconds. Of other readers the reads that cross an edge of the window
+//! count by the part inside. A reader that fails fails the case. The last block of each reader is
+//! compared with what was written there.
 //!
 //! ## Prediction
 //!

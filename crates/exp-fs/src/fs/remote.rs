@@ -13,17 +13,17 @@
 //! file (/proc/self/fdinfo) must be that of the mount, so a link that leads elsewhere is refused. The
 //! run creates a work directory there and removes it at the end. It holds one file per size:
 //! incompressible data, unique per block, synced. Blocks of 4 KiB are read one after another
-//! (pread(2)), sequentially or in random order, in passes as fs.read's (the file, or its next 16 MiB)
-//! until the case's time is over. Each read is timed by itself, and the contents of the last blocks are
-//! checked after each pass. The modes are those of fs.read:
+//! (pread(2)), sequentially or in random order, in passes as fs.read's (the file, or its next 16
+//! MiB) until the case's time is over. Each read is timed by itself, and the contents of the last
+//! blocks are checked after each pass. The modes are those of fs.read:
 //!
 //! - `direct`: O_DIRECT, which bypasses the client's page cache; if a first direct read leaves
 //!   anything in it, O_DIRECT is faked. `direct_sync` adds O_SYNC.
 //! - `cold`: through the page cache. Before each pass the file is evicted (opened anew,
 //!   POSIX_FADV_DONTNEED), and none of its pages may be cached (cachestat(2), else mincore(2)).
 //!   `cold_no_readahead` adds POSIX_FADV_RANDOM.
-//! - `cached`: from the client's page cache, before the passes and after: the whole file, or of one above
-//!   32 MiB another part of 32 MiB in each round (`span_bytes`).
+//! - `cached`: from the client's page cache, before the passes and after: the whole file, or of one
+//!   above 32 MiB another part of 32 MiB in each round (`span_bytes`).
 //!
 //! For NFS mounts the kernel counts each operation (/proc/self/mountstats). `rpc_rtt` is the mean
 //! time from sending a READ to its reply (network and server), `rpc_queue` the time before sending,
