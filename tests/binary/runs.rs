@@ -351,7 +351,7 @@ fn runs_have_names_and_repeats_and_last_knows_a_newer_record_elsewhere() {
     assert!(answer.out.contains("B = before-2 against A = before"), "{answer:?}");
     assert_eq!(here.plumb(&["trend", "--name", "after"]).code, Some(2));
     let elsewhere = [&REHEARSAL[..], &["--out", "new.jsonl", "-q"]].concat();
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    std::thread::sleep(Duration::from_millis(1100));
     here.ends(0, &elsewhere);
     let answer = here.ends(0, &["report", "last"]);
     assert!(answer.err.contains("a newer record is not in the store: "), "{answer:?}");
