@@ -345,7 +345,7 @@ fn runs_have_names_and_repeats_and_last_knows_a_newer_record_elsewhere() {
     let answer = here.ends(0, &named);
     assert!(answer.err.contains("run 2 of 2"), "{answer:?}");
     assert!(answer.err.contains("first rounds, stage 1: "), "a line for each phase: {answer:?}");
-    let names: Vec<Value> = listed(&here).into_iter().map(|run| run["name"].clone()).collect();
+    let names: Vec<Value> = listed(&here).into_iter().map(|run| run["run"].clone()).collect();
     assert_eq!(names, ["before", "before-2"]);
     let answer = here.plumb(&["compare", "before", "before-2", "--fail-on", "never"]);
     assert!(answer.out.contains("B = before-2 against A = before"), "{answer:?}");
