@@ -241,7 +241,15 @@ mod tests {
         assert!(trip.contains("plumb explain net.rtt"), "{trip}");
         let null = explained("null call").unwrap_or_default();
         assert!(null.contains("plumb explain os.syscall"), "{null}");
-        let verdicts = ["within", "overlaps", "slower", "faster", "impossible", "not predictable"];
+        let verdicts = [
+            "within",
+            "overlaps",
+            "slower",
+            "faster",
+            "impossible",
+            "no prediction",
+            "no interval",
+        ];
         let headings = [
             "QUALITY",
             "SCORE",

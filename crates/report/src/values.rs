@@ -69,13 +69,14 @@ pub fn mark(figure: &Figure) -> &'static str {
     if is_marked(figure) { SHARED_MARK } else { "" }
 }
 
-/// The range by which a figure is judged: `110 – 195 ns`, of a marked one what was to be expected
-/// beside a neighbour: `110 – 409 ns§`; `None` without a range that says something.
+/// The range by which a figure is judged: `110–195 ns`, of a marked one what was to be expected beside
+/// a neighbour: `110–409 ns§`; `None` without a range that says something.
 pub fn predicted(figure: &Figure) -> Option<String> {
     let alone = figure.shown_range()?;
     let beside = figure.shown_prediction().and_then(|judged| judged.beside);
     let judging = beside.filter(|_| is_marked(figure)).unwrap_or(alone);
-    Some(format!("{}{}", range(&judging, figure.shown_unit()), mark(figure)))
+    let text = range(&judging, figure.shown_unit()).replace(" – ", "–");
+    Some(format!("{text}{}", mark(figure)))
 }
 
 /// A figure's value, marked where others used the core.
