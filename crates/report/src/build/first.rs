@@ -2,14 +2,14 @@
 //! ladder.
 
 use super::{lab_table, summary};
-use crate::document::{Block, Cell, Keys, Place, Row, Section, Table};
-use crate::values;
+use crate::document::{Block, Cell, Keys, Place, Remark, Row, Section, Table};
+use crate::values::{self, percent};
 use analysis::figure::Figure;
 use analysis::findings::Severity;
 use analysis::gather::ends;
 use analysis::keys::{KeyFigure, keys};
-use analysis::quality::quality;
-use record::event::Ending;
+use analysis::quality::{Grade, Quality, quality};
+use record::event::{End, Ending};
 use record::order::InOrder;
 use record::quantity::render;
 use record::run::Run;
@@ -39,18 +39,28 @@ fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
         [(Ending::Measured, "measured"), (Ending::Skipped, "skipped"), (Ending::Failed, "failed")]
             .map(|(ending, name)| format!("{} {name}", count(ending)));
     pairs.push(("figures", counted_as.join(", ")));
-    pairs.extend(quality(run).map(|quality| ("quality", summary::quality_cell(&quality).text)));
-    let scores = summary::scores(figures);
-    pairs.extend((!scores.is_empty()).then(|| ("predicted", scores.join("; "))));
+    if let Some(Quality { grade, end, aspects }) = quality(run) {
+        pairs.push(("quality", grade.text().to_owned()));
+        let graded = |share, grade: Grade| format!("{} ({})", percent(share), grade.text());
+        let aspects = aspects.iter();
+        pairs.extend(aspects.map(|(aspect, share, grade)| (aspect.text(), graded(*share, *grade))));
+        let ended = end.map_or("not yet, or killed", |end| match end {
+            End::Complete => "complete",
+            End::Budget => "by the time budget, before the precision goal was reached",
+            End::Interrupted => "interrupted",
+        });
+        pairs.push(("ended", ended.to_owned()));
+    }
+    pairs.extend(summary::scores(figures).into_iter().map(|score| ("predicted", score)));
     pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
 /// Why nothing could be predicted of a key figure.
-fn why_not(key: &KeyFigure) -> Option<(Severity, String)> {
+fn why_not(key: &KeyFigure) -> Option<Remark> {
     let judged = key.figure.shown_prediction().filter(|_| key.figure.shown_range().is_none())?;
     let why = judged.prediction.why_not();
-    let text = || format!("{}: not predictable from here, because: {why}.", key.title);
-    (!why.is_empty()).then(|| (Severity::Note, text()))
+    let text = || format!("not predictable from here, because: {why}.");
+    (!why.is_empty()).then(|| Remark::new(Severity::Note, key.title, text()))
 }
 
 /// The lab summary, each figure along an axis of its own.
