@@ -69,7 +69,6 @@ pub struct Remark {
     pub severity: Severity,
     /// Its figures, experiment or tool; empty where it is about the whole.
     pub about: String,
-    /// One sentence or more.
     pub text: String,
 }
 
