@@ -350,7 +350,7 @@ impl Table {
             let severity = Cell::toned(remark.severity.text(), tone);
             Row::always_shown(vec![Cell::optional(about), severity, Cell::plain(&remark.text)])
         };
-        Table::new("", &["about", "severity", "remark"], remarks.iter().map(row))
+        Table::new("Remarks", &["about", "severity", "remark"], remarks.iter().map(row))
     }
 
     /// A table of plain columns; a heading that begins with `#` is one of quantities.
