@@ -247,8 +247,8 @@ fn pictures_over_time_are_those_that_the_tables_list() {
     }
 }
 
-/// A figure with the selector of its row in docs/REPORTS.md: every table, with the keys of its
-/// figures, has one, and the row's command names the table, a far end and a share where it needs
+/// A figure with the selector of its row in docs/REPORTS.md: every table, with the keys that stand
+/// beside its figures, has one, and the row's command names the table, a far end and a share where it needs
 /// them.
 fn documented() -> Vec<(String, &'static Figure)> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/REPORTS.md");
@@ -256,12 +256,13 @@ fn documented() -> Vec<(String, &'static Figure)> {
     let row = |(_, sheet, figure): (&String, &'static Sheet, &'static Figure)| {
         let report = &sheet.report.as_ref().expect("tested above").name;
         let begin = format!("| {report} | {} | `plumb run ", figure.table);
-        let (_, metric) = figure.metric().expect("tested above");
-        let key = format!("`{} {} {}`", figure.experiment, metric.name, metric.unit.text());
+        let near = beside(figure);
+        let id = near.split([':', ' ']).next().expect("has one");
+        let (_, metric) = near.rsplit_once(' ').expect("has one");
+        let key = format!("`{id} {metric} ");
         let mut lines = page.lines().filter_map(|line| line.strip_prefix(&begin));
         let line = lines.find(|line| line.contains(&key));
         let (command, _) = line.and_then(|line| line.split_once('`')).expect(&begin);
-        let near = beside(figure);
         for (needed, option) in [("far=peer", " --peer "), ("fs.remote:", " --set fs.remote.path=")]
         {
             assert!(!near.contains(needed) || command.contains(option), "{begin}{command}");

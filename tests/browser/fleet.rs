@@ -20,7 +20,7 @@ fn slow_nodes_are_seen_at_once() {
     let page = page(&here, 24, Fault::Figure(7, 0, 0.35));
     let tab = Tab::drawn(&page, Look::DESK);
     let verdicts: Vec<String> = tab.get(
-        "[...document.querySelectorAll('#findings tbody tr')]\
+        "[...document.querySelectorAll('#findings > .scroll tbody tr')]\
          .map((row) => row.firstElementChild.textContent)",
     );
     assert_eq!(verdicts, ["n007"]);

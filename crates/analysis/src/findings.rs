@@ -84,12 +84,20 @@ impl Finding {
         Finding { advice, ..self }
     }
 
-    /// Its kind, its subject, and the advice: two sentences at most.
+    /// Whether it is about the whole run.
+    pub fn is_of_run(&self) -> bool {
+        self.about == "run"
+    }
+
+    /// Its subject, the finding, and the advice: two sentences at most.
     pub fn sentence(&self) -> String {
-        let text = match self.about.as_str() {
-            "run" => capitalised(&self.text),
-            about => format!("{about}: {}", self.text),
-        };
+        let text = self.text_with_advice();
+        if self.is_of_run() { text } else { format!("{}: {text}", self.about) }
+    }
+
+    /// Without its subject.
+    pub fn text_with_advice(&self) -> String {
+        let text = if self.is_of_run() { capitalised(&self.text) } else { self.text.clone() };
         match self.advice {
             "" => format!("{text}."),
             advice => format!("{text}. {}.", capitalised(advice)),

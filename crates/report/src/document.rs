@@ -2,6 +2,7 @@
 
 use analysis::distribution::Density;
 use analysis::findings::Severity;
+use analysis::names::around;
 
 /// A report; [`Document::new`] makes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,8 +52,7 @@ pub enum Block {
     Plot(Plot),
     /// A matrix as coloured cells.
     Grid(Grid),
-    /// Remarks, each of some severity.
-    Notes(Vec<(Severity, String)>),
+    Notes(Vec<Remark>),
     /// An experiment's manual, in Markdown.
     Manual(String),
     /// An author's own words, in Markdown.
@@ -62,6 +62,14 @@ pub enum Block {
         summary: String,
         blocks: Vec<Block>,
     },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remark {
+    pub severity: Severity,
+    /// Its figures, experiment or tool; empty where it is about the whole.
+    pub about: String,
+    pub text: String,
 }
 
 /// A table; cells are rendered text.
@@ -304,7 +312,7 @@ impl Block {
     }
 
     /// Remarks, if there are any.
-    pub fn notes(notes: Vec<(Severity, String)>) -> Option<Self> {
+    pub fn notes(notes: Vec<Remark>) -> Option<Self> {
         (!notes.is_empty()).then_some(Block::Notes(notes))
     }
 
@@ -323,7 +331,28 @@ impl Block {
     }
 }
 
+impl Remark {
+    pub fn new(severity: Severity, about: impl Into<String>, text: impl Into<String>) -> Self {
+        Remark { severity, about: about.into(), text: text.into() }
+    }
+
+    pub fn sentence(&self) -> String {
+        format!("{}{}", around("", &self.about, ": "), self.text)
+    }
+}
+
 impl Table {
+    /// Remarks, a row each.
+    pub fn of_remarks(remarks: &[Remark]) -> Self {
+        let row = |remark: &Remark| {
+            let about = Some(remark.about.as_str()).filter(|about| !about.is_empty());
+            let tone = Tone::from_severity(remark.severity);
+            let severity = Cell::toned(remark.severity.text(), tone);
+            Row::always_shown(vec![Cell::optional(about), severity, Cell::plain(&remark.text)])
+        };
+        Table::new("Remarks", &["about", "severity", "remark"], remarks.iter().map(row))
+    }
+
     /// A table of plain columns; a heading that begins with `#` is one of quantities.
     pub fn new(
         caption: impl Into<String>,

@@ -119,10 +119,7 @@ impl Writer {
                 }
                 None => format!("*Matrix: {}. The HTML report draws it.*\n", escaped(&grid.title)),
             },
-            Block::Notes(notes) => notes
-                .iter()
-                .map(|(severity, text)| format!("- **{}** {}\n", severity.text(), escaped(text)))
-                .collect(),
+            Block::Notes(remarks) => of_table(&Table::of_remarks(remarks)),
             Block::Manual(text) | Block::Words(text) => manual(text),
             // Its summary is the fold's.
             Block::Folded { blocks, .. } => {

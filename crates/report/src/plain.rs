@@ -63,7 +63,9 @@ fn of_block(block: &mut Block) {
             texts([&mut grid.title, &mut grid.label, &mut grid.rows.0, &mut grid.columns.0]);
             texts(grid.rows.1.iter_mut().chain(&mut grid.columns.1));
         }
-        Block::Notes(notes) => texts(notes.iter_mut().map(|(_, note)| note)),
+        Block::Notes(notes) => {
+            texts(notes.iter_mut().flat_map(|note| [&mut note.about, &mut note.text]));
+        }
         Block::Manual(words) | Block::Words(words) => *words = lines(words),
         Block::Folded { summary, blocks } => {
             text(summary);

@@ -89,7 +89,7 @@ fn of_block(block: &Block, look: Look) -> Vec<String> {
         Block::KeyValues(pairs) => key_values(pairs, look),
         Block::Table(table) | Block::Figures(table, _) => of_table(table, look, INDENT),
         Block::Notes(notes) => {
-            notes.iter().flat_map(|(severity, text)| note(*severity, text, look)).collect()
+            notes.iter().flat_map(|one| note(one.severity, &one.sentence(), look)).collect()
         }
         // Along one axis they are the same again.
         Block::Keys(all) => {

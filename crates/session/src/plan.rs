@@ -125,7 +125,13 @@ pub fn plan(
     let chosen: Vec<(&'static Family, &'static dyn AnyExperiment)> = experiments(families)
         .filter(|(family, experiment)| selection.wants(family, experiment.card()))
         .collect();
-    let site = &shared(site, selection, settings, &chosen);
+    let ids = chosen.iter().map(|(_, one)| one.card().id);
+    let site = &room::shared(site, ids, |id, site| {
+        let (family, one) = chosen.iter().find(|(_, one)| one.card().id == id)?;
+        let params = settings.params(one.card(), Preset::Thorough);
+        let site = Site { case_ns: case_ns(Preset::Thorough), ..site.clone() };
+        offer(family, *one, selection, &params, &site).ok()?.ok()
+    });
     let levels = levels(&chosen);
     let mut planned = Planned::nothing(preset);
     planned.plan.looks = preset.looks().to_vec();
@@ -165,21 +171,6 @@ pub fn plan(
     planned.plan.stages.retain(|stage| !stage.is_empty());
     planned.plan.eta_s = stated_eta(&planned.work, preset.looks(), budget).as_secs_f64();
     Ok(planned)
-}
-
-/// The site where what may be written is divided among the chosen experiments.
-fn shared(
-    site: &Site,
-    selection: &Selection,
-    settings: &Settings,
-    chosen: &[(&'static Family, &'static dyn AnyExperiment)],
-) -> Site {
-    room::shared(site, chosen.iter().map(|(_, one)| one.card().id), |id, site| {
-        let (family, experiment) = chosen.iter().find(|(_, one)| one.card().id == id)?;
-        let params = settings.params(experiment.card(), Preset::Thorough);
-        let site = Site { case_ns: case_ns(Preset::Thorough), ..site.clone() };
-        offer(family, *experiment, selection, &params, &site).ok()?.ok()
-    })
 }
 
 impl Planned {

@@ -10,7 +10,7 @@ use analysis::gather::gathered;
 use record::metric::Kind;
 use record::order::InOrder;
 use record::shown::shown;
-use report::document::{Block, Cell, Row, Section, Table, Tone};
+use report::document::{Block, Cell, Remark, Row, Section, Table, Tone};
 use stats::quantile::median;
 use std::collections::BTreeSet;
 
@@ -205,14 +205,14 @@ const ADVICE_LINK: &str = "Check cable, transceiver and switch port of the path,
 const ADVICE_SUSPECT: &str =
     "Not confirmed: measure again with `plumb fleet suspects` before you open the machine";
 
-fn advice(view: &View, found: &[(Which, Vec<&Verdict>)]) -> Vec<(Severity, String)> {
+fn advice(view: &View, found: &[(Which, Vec<&Verdict>)]) -> Vec<Remark> {
     let texts = gathered(found.iter().map(|one| (what_to_do(view, one), one)));
     let notes = texts.into_iter().take(ADVISED).map(|(text, all)| {
         let is_bad = all.iter().any(|(_, own)| own[0].state == State::Accused);
         let severity = if is_bad { Severity::Warning } else { Severity::Note };
         let names: Vec<String> =
             all.iter().map(|(which, _)| which_name(view.fleet, *which)).collect();
-        (severity, format!("{}: {text}.", listed(&names)))
+        Remark::new(severity, listed(&names), format!("{text}."))
     });
     notes.collect()
 }

@@ -1,9 +1,8 @@
 //! What the machine is good and bad at, compared with other machines; and the report's sources.
 
 use crate::document::{Block, Cell, Row, Section, Table, Tone};
-use crate::values::{self, counted};
+use crate::values;
 use analysis::among::{Example, Machine, Standing};
-use analysis::gather::distinct;
 use analysis::names::around;
 use record::order::{Gather, InOrder};
 use record::quantity::digits;
@@ -13,55 +12,14 @@ use std::collections::BTreeSet;
 /// Closer factors are no difference between machines.
 const EQUAL: f64 = 1.05;
 
-/// Experiments that a sentence names.
-const NAMED: usize = 4;
-
 /// Machines that a cell names beside a figure; of more it names the ends and the middle.
 const SHOWN: usize = 4;
 
 /// The conclusions; `None` where no other machine has any of the figures.
 pub fn section(standings: &[Standing]) -> Option<Section> {
-    let figures: usize = standings.iter().map(|one| one.figures).sum();
-    if standings.is_empty() {
-        return None;
-    }
-    let machines = distinct(standings.iter().flat_map(|one| &one.machines).cloned());
-    let beside = format!(
-        "{} of this run and of {} have the same key, so the operation is the same. The machines of \
-         published reports are from 2006 to 2015; the figures of the others are from runs of plumb \
-         and from public collections. The factor is the geometric mean over an experiment's figures, \
-         each compared with the median of the machines that have it.",
-        counted(figures, "figure"),
-        counted(machines.len(), "other machine")
-    );
-    let blocks =
-        [Block::text(sentences(standings)), Block::text(beside), Block::Table(table(standings))];
+    let blocks = vec![Block::Table(table(standings)).on_page()];
     let heading = "What this machine is good and bad at";
-    Some(Section::new("conclusions", heading, blocks.map(Block::on_page).to_vec()))
-}
-
-fn sentences(standings: &[Standing]) -> String {
-    let list = |some: Vec<&Standing>| -> String {
-        let each = some.iter().map(|one| format!("{} ({})", one.experiment, times(one.factor).0));
-        each.collect::<Vec<_>>().join(", ")
-    };
-    let better = standings.iter().filter(|one| one.factor >= EQUAL).count();
-    let good = list(standings.iter().take(NAMED.min(better)).collect());
-    let worse: Vec<&Standing> =
-        standings.iter().rev().filter(|one| one.factor <= EQUAL.recip()).collect();
-    let good = match good.is_empty() {
-        true => "Good at: nothing; the other machines are as good or better everywhere.".to_owned(),
-        false => format!("Good at: {good}."),
-    };
-    let bad = match (worse.is_empty(), standings.last()) {
-        (true, Some(last)) => format!(
-            "Bad at: nothing; it is least ahead in {} ({}).",
-            last.experiment,
-            times(last.factor).0
-        ),
-        _ => format!("Bad at: {}.", list(worse.into_iter().take(NAMED).collect())),
-    };
-    format!("{good} {bad}")
+    (!standings.is_empty()).then(|| Section::new("conclusions", heading, blocks))
 }
 
 /// How many times better or worse, and what that is.
@@ -95,7 +53,9 @@ fn table(standings: &[Standing]) -> Table {
     });
     let headings =
         ["experiment", "#figures", "#factor", "typical figure", "#here", "other machines"];
-    Table::new("Compared with the other machines, best first", &headings, rows)
+    let caption = "Compared with the other machines that have the same figures, best first; the factor is \
+        the geometric mean over an experiment's figures, each compared with the median of the machines";
+    Table::new(caption, &headings, rows)
 }
 
 /// The machines that stand beside an example: all, or of many the least, the median and the most.

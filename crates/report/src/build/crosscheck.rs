@@ -2,7 +2,7 @@
 
 use super::plots::axis;
 use crate::document::{
-    Audience, Block, Cell, Plot, Point, Row, Section, Series, Shape, Table, Tone,
+    Audience, Block, Cell, Plot, Point, Remark, Row, Section, Series, Shape, Table, Tone,
 };
 use crate::values::{self, counted, shell};
 use analysis::compare::conditions::settings;
@@ -128,7 +128,7 @@ fn of_rival(beside: &Beside<'_>) -> Vec<(Audience, Block)> {
     notes.extend(beside.bouts.iter().filter_map(disturbance));
     notes.extend(beside.bouts.iter().filter_map(lack));
     let lack_of_row = |row: &&Compared<'_>| {
-        Some((Severity::Warning, format!("{}: {}.", row.name(), row.lack.as_ref()?)))
+        Some(Remark::new(Severity::Warning, row.name(), format!("{}.", row.lack.as_ref()?)))
     };
     notes.extend(rows.iter().filter_map(lack_of_row));
     blocks.extend(Block::notes(notes));
@@ -206,12 +206,13 @@ fn verdict(compared: &Compared<'_>) -> Cell {
 
 /// What is known of the methods where figures disagree or were never meant to agree, each text
 /// once.
-fn differences(rows: &[&Compared<'_>]) -> Vec<(Severity, String)> {
+fn differences(rows: &[&Compared<'_>]) -> Vec<Remark> {
     let texts =
         gathered(rows.iter().filter_map(|row| Some((difference(row)?, row.name())))).into_iter();
-    let told =
-        texts.map(|((severity, text), names)| (severity, format!("{}: {text}.", names.join("; "))));
-    told.collect()
+    let remark = |((severity, text), names): ((Severity, &str), Vec<String>)| {
+        Remark::new(severity, names.join("; "), format!("{text}."))
+    };
+    texts.map(remark).collect()
 }
 
 /// How the methods differ, and how much that matters; nothing of figures that agree.
@@ -231,13 +232,13 @@ fn difference<'row>(row: &'row Compared<'_>) -> Option<(Severity, &'row str)> {
 }
 
 /// What else had the CPUs in a pairing's turns.
-fn disturbance(bout: &Bout<'_>) -> Option<(Severity, String)> {
+fn disturbance(bout: &Bout<'_>) -> Option<Remark> {
     let text = bout.disturbance()?;
-    Some((Severity::Note, format!("{}: {text}.", bout.pairing.name)))
+    Some(Remark::new(Severity::Note, &bout.pairing.name, format!("{text}.")))
 }
 
 /// A pairing that has not all its turns.
-fn lack(bout: &Bout<'_>) -> Option<(Severity, String)> {
+fn lack(bout: &Bout<'_>) -> Option<Remark> {
     let is_skipped = bout.end.is_some_and(|end| end.outcome == record::event::Ending::Skipped);
     let severity = match is_skipped {
         true => Severity::Note,
@@ -245,7 +246,7 @@ fn lack(bout: &Bout<'_>) -> Option<(Severity, String)> {
     };
     let text = bout.lack()?;
     let text = text.trim_end_matches('.');
-    Some((severity, format!("{}: {text}.", bout.pairing.name)))
+    Some(Remark::new(severity, &bout.pairing.name, format!("{text}.")))
 }
 
 /// Both commands of every pairing, as they can be typed, with what the rival's needs.

@@ -5,7 +5,6 @@ use crate::values;
 use analysis::figure::Figure;
 use analysis::keys::{KeyFigure, keys};
 use record::estimate::Estimate;
-use record::order::InOrder;
 use record::quantity::{digits, render};
 use record::run::Run;
 
@@ -33,7 +32,7 @@ pub fn section(run: &Run, figures: &[Figure]) -> Option<Section> {
         &HEADINGS,
         judged.iter().map(row),
     );
-    let blocks = vec![Block::text(sentence(&judged)).for_all(), Block::Table(table).for_all()];
+    let blocks = vec![Block::Table(table).for_all()];
     Some(Section::new("estimates", "The author's own estimates", blocks))
 }
 
@@ -89,31 +88,6 @@ fn row(judged: &Judged) -> Row {
     ])
 }
 
-fn sentence(judged: &[Judged]) -> String {
-    let median = |ratios: Vec<f64>| {
-        let mut factors: Vec<f64> = ratios.into_iter().map(factor).collect();
-        factors.order_by(|a, b| a.total_cmp(b));
-        factors.get(factors.len() / 2).copied().map(digits)
-    };
-    let own = judged.iter().filter_map(Judged::own_ratio).collect::<Vec<f64>>();
-    let count = own.len();
-    let both = judged.iter().filter(|one| one.own_ratio().is_some());
-    let plumb = both.filter_map(Judged::plumb_ratio).collect();
-    let closer: Vec<bool> = judged.iter().filter_map(Judged::is_own_closer).collect();
-    let wins = closer.iter().filter(|is_own| **is_own).count();
-    match (median(own), median(plumb)) {
-        (None, _) => "None of the estimated figures has a value.".to_owned(),
-        (Some(own), None) => {
-            format!("Of {count} estimates the middle one is off by a factor of {own}.")
-        }
-        (Some(own), Some(plumb)) => format!(
-            "Of {count} estimates the middle one is off by a factor of {own}; plumb's of the same \
-             figures by {plumb}. The author's estimate is the closer one for {wins} of {} figures.",
-            closer.len()
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::section;
@@ -139,15 +113,8 @@ mod tests {
         };
         run.header.estimates = vec![estimate(&title, measured), estimate("gone", 1.0)];
         let section = section(&run, &all).expect("there are estimates");
-        let [(_, Block::Paragraph(said)), (_, Block::Table(table))] = section.blocks.as_slice()
-        else {
-            panic!("{section:?}");
-        };
+        let [(_, Block::Table(table))] = section.blocks.as_slice() else { panic!("{section:?}") };
         // The estimate is exact, the other figure was not measured.
-        assert!(
-            said.starts_with("Of 1 estimates the middle one is off by a factor of 1;"),
-            "{said}"
-        );
         let cell = |row: usize, column: usize| table.rows[row].cells[column].text.as_str();
         assert_eq!((cell(0, 4), cell(0, 6), cell(0, 7)), ("1", "own", "guessed"));
         assert_eq!((cell(1, 3), cell(1, 4), cell(1, 6)), ("-", "-", "-"));

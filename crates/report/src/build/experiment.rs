@@ -62,9 +62,8 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
     let missed = worst_misses(run, figures.iter().copied(), WORST);
     blocks.extend(tables.chain(missed).map(|table| Block::Table(table).for_all()));
     blocks.extend(Block::notes(remarks::absent(told)).map(Block::for_all));
-    let (plain, urgent): (Vec<_>, Vec<_>) = remarks::of_figures(told)
-        .into_iter()
-        .partition(|(severity, _)| *severity == Severity::Note);
+    let (plain, urgent): (Vec<_>, Vec<_>) =
+        remarks::of_figures(told).into_iter().partition(|remark| remark.severity == Severity::Note);
     blocks.extend(Block::notes(urgent).map(Block::for_all));
     blocks.extend(Block::notes(plain).map(|notes| (Audience::Verbose, notes)));
     blocks

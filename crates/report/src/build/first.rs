@@ -3,13 +3,12 @@
 
 use super::{lab_table, summary};
 use crate::document::{Block, Cell, Keys, Place, Row, Section, Table};
-use crate::values;
+use crate::values::{self, percent};
 use analysis::figure::Figure;
-use analysis::findings::Severity;
 use analysis::gather::ends;
 use analysis::keys::{KeyFigure, keys};
-use analysis::quality::quality;
-use record::event::Ending;
+use analysis::quality::{Grade, Quality, quality};
+use record::event::{End, Ending};
 use record::order::InOrder;
 use record::quantity::render;
 use record::run::Run;
@@ -28,9 +27,7 @@ pub fn section(run: &Run, figures: &[Figure]) -> Section {
         let tables = std::iter::once(lab_summary(&keys)).chain(ladder(&keys));
         blocks.push(Block::Keys(tables.collect()).for_all());
     }
-    let lacking = summary::lacking(&keys).into_iter();
-    let lacking = lacking.map(|reason| (Severity::Note, format!("{reason}.")));
-    blocks.extend(Block::notes(lacking.collect()).map(Block::for_all));
+    blocks.extend(Block::notes(summary::lacking(&keys)).map(Block::for_all));
     Section::new("overview", "Key figures", blocks)
 }
 
@@ -41,7 +38,18 @@ fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
         [(Ending::Measured, "measured"), (Ending::Skipped, "skipped"), (Ending::Failed, "failed")]
             .map(|(ending, name)| format!("{} {name}", count(ending)));
     pairs.push(("figures", counted_as.join(", ")));
-    pairs.extend(quality(run).map(|quality| ("quality", summary::quality_cell(&quality).text)));
+    if let Some(Quality { grade, end, aspects }) = quality(run) {
+        pairs.push(("quality", grade.text().to_owned()));
+        let graded = |share, grade: Grade| format!("{} ({})", percent(share), grade.text());
+        let aspects = aspects.iter();
+        pairs.extend(aspects.map(|(aspect, share, grade)| (aspect.text(), graded(*share, *grade))));
+        let ended = end.map_or("not yet, or killed", |end| match end {
+            End::Complete => "complete",
+            End::Budget => "by the time budget, before the precision goal was reached",
+            End::Interrupted => "interrupted",
+        });
+        pairs.push(("ended", ended.to_owned()));
+    }
     pairs.extend(summary::score_line(figures).map(|score| ("predicted", score)));
     pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
 }

@@ -22,15 +22,12 @@ pub mod summary;
 pub mod trend;
 
 use super::document::{Document, Section};
-use super::values::{counted, percent};
+use super::values::counted;
 use analysis::among::{Machine, standings};
 use analysis::figure::Figure;
 use analysis::figures;
 use analysis::findings::{Finding, findings};
-use analysis::health::health;
-use analysis::score::off;
 use record::event::Ending;
-use record::quantity::digits;
 use record::run::Run;
 
 /// The whole report of a run, beside no other machines.
@@ -94,7 +91,11 @@ fn of_crosscheck(run: &Run, findings: &[Finding]) -> Document {
 fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
     let count = |ending: Ending| figures.iter().filter(|figure| figure.outcome == ending).count();
     if run.header.is_published() {
-        return published(count(Ending::Measured), count(Ending::Skipped), figures);
+        let lacking = match count(Ending::Skipped) {
+            0 => String::new(),
+            some => format!("; {some} plots or tables are missing from its text file"),
+        };
+        return format!("{} figures as printed in the report{lacking}.", count(Ending::Measured));
     }
     let mut parts = vec![format!(
         "{} figures measured, {} skipped, {} failed",
@@ -102,29 +103,7 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
         count(Ending::Skipped),
         count(Ending::Failed)
     )];
-    parts.extend(summary::score_line(figures));
-    let health = health(run);
-    if let Some(share) = health.disturbed_share() {
-        parts.push(format!("{} of {} rounds were disturbed", percent(share), health.rounds));
-    }
     parts.extend(crosscheck::summary(run));
     parts.push(counted(findings.len(), "finding"));
-    format!("{}.", parts.join("; "))
-}
-
-/// Of a report's machine: most of its estimates are single numbers, which cannot hold, so their
-/// error is reported.
-fn published(printed: usize, lacking: usize, figures: &[Figure]) -> String {
-    let mut parts = vec![format!("{printed} figures as printed in the report")];
-    if lacking > 0 {
-        parts.push(format!("{lacking} plots or tables are missing from its text file"));
-    }
-    if let Some(off) = off(figures.iter()) {
-        parts.push(format!(
-            "its own {} estimates are typically off by a factor of {}",
-            off.figures,
-            digits(off.median_factor)
-        ));
-    }
     format!("{}.", parts.join("; "))
 }

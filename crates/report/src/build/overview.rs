@@ -2,7 +2,7 @@
 
 use super::plots;
 use crate::columns::by_factor;
-use crate::document::{Block, Cell, Plot, Row, Section, Shape, Table, Tone};
+use crate::document::{Block, Cell, Remark, Row, Section, Table, Tone};
 use crate::values::{self, counted, percent};
 use analysis::causes;
 use analysis::figure::Figure;
@@ -28,8 +28,12 @@ const EARLIER: &str = "earlier figures";
 
 /// What to look at.
 pub fn findings(findings: &[Finding]) -> Section {
-    let notes = findings.iter().map(|finding| (finding.severity, finding.sentence()));
-    let block = Block::notes(notes.collect()).unwrap_or_else(|| Block::text("Nothing to report."));
+    let remark = |finding: &Finding| {
+        let about = if finding.is_of_run() { "" } else { &finding.about };
+        Remark::new(finding.severity, about, finding.text_with_advice())
+    };
+    let block = Block::notes(findings.iter().map(remark).collect())
+        .unwrap_or_else(|| Block::text("Nothing to report."));
     Section::new("findings", "Findings", vec![block.for_all()])
 }
 
@@ -203,12 +207,8 @@ fn no_miss(figures: &[Figure]) -> String {
 
 /// Score with its plot, and the worst misses.
 pub fn score_section(run: &Run, figures: &[Figure]) -> Section {
-    let mut blocks = Vec::new();
-    if let Some(plot) = plots::score(figures) {
-        let undrawn = undrawn(figures, &plot);
-        let drawn = std::iter::once(Block::Plot(plot)).chain(undrawn.map(Block::Paragraph));
-        blocks.extend(drawn.map(Block::on_page));
-    }
+    let plot = plots::score(figures).map(|plot| Block::Plot(plot).on_page());
+    let mut blocks: Vec<_> = plot.into_iter().collect();
     let table = match run.header.is_published() {
         true => estimates(figures),
         false => score_table(figures),
@@ -223,21 +223,6 @@ pub fn score_section(run: &Run, figures: &[Figure]) -> Section {
         blocks.push(worst_misses(run, figures, WORST).map_or_else(none, Block::Table).for_all());
     }
     Section::new("score", "Prediction score", blocks)
-}
-
-/// How many judged predictions the plot of ratios has no place for.
-fn undrawn(figures: &[Figure], plot: &Plot) -> Option<String> {
-    let all = score(figures, PredictionKind::Prior).all;
-    let judged = all.figures - all.unpredicted;
-    let dots = plot.series.iter().filter(|one| one.shape == Shape::Dots);
-    let drawn: usize = dots.map(|one| one.points.len()).sum();
-    let left = judged.saturating_sub(drawn);
-    (left > 0).then(|| {
-        format!(
-            "Not drawn: {left} of {judged} figures whose measured or likely value is not positive, \
-             so no ratio exists."
-        )
-    })
 }
 
 #[cfg(test)]
@@ -303,24 +288,6 @@ mod tests {
         assert!(!no_miss(&all).contains("Skipped"), "{}", no_miss(&all));
         all.push(Figure::absent("os.pipe", Ending::Skipped, "interrupted".to_owned()));
         assert!(no_miss(&all).contains("Skipped or failed: 1"), "{}", no_miss(&all));
-    }
-
-    #[test]
-    fn what_the_score_leaves_out_is_counted() {
-        let run = sample::run();
-        let mut all = figures(&run);
-        let pipes = |all: &[Figure]| {
-            let section = score_section(&run, all);
-            section.blocks.iter().any(|(_, block)| {
-                matches!(block, Block::Paragraph(text) if text.starts_with("Not drawn") && text.contains(": 1 of "))
-            })
-        };
-        assert!(!pipes(&all));
-        let first =
-            all.iter_mut().find_map(|figure| figure.prior.as_mut()?.prediction.range.as_mut());
-        let first = first.expect("something was predicted");
-        first.likely = 0.0;
-        assert!(pipes(&all));
     }
 
     #[test]

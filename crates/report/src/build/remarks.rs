@@ -1,6 +1,7 @@
 //! Caveats of single figures, once for all figures that share them.
 
 use super::alike::gathered;
+use crate::document::Remark;
 use crate::values;
 use analysis::figure::Figure;
 use analysis::findings::Severity;
@@ -17,10 +18,10 @@ pub(super) struct Described<'run> {
 }
 
 /// A remark on a figure.
-type Remark<'run> = (Severity, &'run Figure, Note);
+type Noted<'run> = (Severity, &'run Figure, Note);
 
 /// What has no figure, and why.
-pub(super) fn absent(told: Described) -> Vec<(Severity, String)> {
+pub(super) fn absent(told: Described) -> Vec<Remark> {
     let absent = told.figures.iter().filter_map(|figure| {
         let (word, severity) = match figure.outcome {
             Ending::Measured => return None,
@@ -35,8 +36,8 @@ pub(super) fn absent(told: Described) -> Vec<(Severity, String)> {
 }
 
 /// Notes of figures, and how near they come to their bounds.
-pub(super) fn of_figures(told: Described) -> Vec<(Severity, String)> {
-    let mut remarks: Vec<Remark> = Vec::new();
+pub(super) fn of_figures(told: Described) -> Vec<Remark> {
+    let mut remarks: Vec<Noted> = Vec::new();
     for figure in told.figures {
         for note in &figure.notes {
             let severity = match note.kind {
@@ -93,21 +94,16 @@ fn efficiency(figure: &Figure) -> Option<Note> {
 }
 
 /// Texts that differ only in their figures and numbers are reported once.
-fn merged(told: Described, remarks: Vec<Remark>) -> Vec<(Severity, String)> {
+fn merged(told: Described, remarks: Vec<Noted>) -> Vec<Remark> {
     let of = |severity: Severity| {
         let texts = remarks.iter().filter(move |(of, ..)| *of == severity);
         gathered(texts.map(|(_, figure, note)| (*figure, note.clone())))
     };
-    let severities = [Severity::Error, Severity::Warning, Severity::Note];
-    let merged = severities.into_iter().flat_map(|severity| {
+    let merged = [Severity::Error, Severity::Warning, Severity::Note].map(|severity| {
         of(severity).into_iter().map(move |alike| {
             let whose = alike.whose(told.planned, told.names, told.figures);
-            let text = alike.text();
-            match whose.is_empty() {
-                true => (severity, format!("{text}.")),
-                false => (severity, format!("{whose}: {text}.")),
-            }
+            Remark::new(severity, whose, format!("{}.", alike.text()))
         })
     });
-    merged.collect()
+    merged.into_iter().flatten().collect()
 }

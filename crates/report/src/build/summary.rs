@@ -1,12 +1,12 @@
 //! The answer first: how fast a machine is, whether the figures can be trusted, and what to look at.
 
 use super::{lab_table, machine, remarks};
-use crate::document::{Cell, Document, Table, Tone};
+use crate::document::{Cell, Document, Remark, Table, Tone};
 use crate::plain;
 use crate::values::{self, counted};
 use analysis::figure::Figure;
 use analysis::figures;
-use analysis::findings::{Finding, findings};
+use analysis::findings::{Finding, Severity, findings};
 use analysis::gather::{distinct, gathered};
 use analysis::health::health;
 use analysis::keys::{KeyFigure, keys};
@@ -55,11 +55,12 @@ pub fn screen(run: &Run) -> Summary {
     let look_at = findings(run, &figures);
     let is_marked = is_whole || keys.iter().any(|key| !values::mark(key.figure).is_empty());
     let shared = health(run).shared.filter(|_| is_marked);
+    let lacking = lacking(&keys).into_iter().map(|remark| remark.sentence());
     let mut summary = Summary {
         title: title(run),
         shared: shared.and_then(|share| values::of_mark(&figures, share)),
         keys: Table { caption: String::new(), ..lab_table::of_keys(&keys) },
-        notes: lacking(&keys).into_iter().chain(keys.iter().filter_map(modes)).collect(),
+        notes: lacking.chain(keys.iter().filter_map(modes)).collect(),
         so_far,
         experiments: is_whole.then(|| super::experiments(run, &figures)),
         quality: quality(run).map(|quality| quality_cell(&quality)),
@@ -71,14 +72,16 @@ pub fn screen(run: &Run) -> Summary {
 }
 
 /// Why key figures have no prediction, or no interval: each reason once, with their titles.
-pub(super) fn lacking(keys: &[KeyFigure]) -> Vec<String> {
+pub(super) fn lacking(keys: &[KeyFigure]) -> Vec<Remark> {
     let reason = |figure| match remarks::no_prediction(figure) {
         None => remarks::no_interval(figure).map(str::to_owned),
         reason => reason,
     };
     let reasons = keys.iter().filter_map(|key| Some((reason(key.figure)?, key.title)));
-    let line = |(reason, titles): (String, Vec<&str>)| format!("{}: {reason}", titles.join(", "));
-    gathered(reasons).into_iter().map(line).collect()
+    let remark = |(reason, titles): (String, Vec<&str>)| {
+        Remark::new(Severity::Note, titles.join(", "), reason)
+    };
+    gathered(reasons).into_iter().map(remark).collect()
 }
 
 /// `4 KiB written and synced: two modes: 64 % of the samples around 76.5 µs, …`.

@@ -2,8 +2,8 @@
 
 use super::plots::axis;
 use crate::document::{
-    Audience, Axis, Block, Cell, Document, Marker, Plot, Point, Row, Section, Series, Shape, Table,
-    Tone,
+    Audience, Axis, Block, Cell, Document, Marker, Plot, Point, Remark, Row, Section, Series,
+    Shape, Table, Tone,
 };
 use crate::values::{counted, percent, shown};
 use analysis::findings::Severity;
@@ -194,7 +194,7 @@ fn of_trend(trends: &Trends, trend: &Trend) -> Vec<(Audience, Block)> {
             "In {}; the search for shifts needs {LEAST_RUNS}.",
             counted(points.len(), "run")
         );
-        blocks.push(Block::Notes(vec![(Severity::Note, text)]));
+        blocks.push(Block::Notes(vec![Remark::new(Severity::Note, "", text)]));
     } else if let Some(p) = trend.p.filter(|_| trend.shifts.is_empty()) {
         blocks.push(Block::Paragraph(format!(
             "No shift: random order produces a division like this in {} of cases.",

@@ -9,7 +9,7 @@ mod packed;
 mod picture;
 mod table;
 
-use super::document::{Block, Document, Section};
+use super::document::{Block, Document, Section, Table};
 use super::svg;
 use analysis::findings::Severity;
 use base64::Engine;
@@ -205,7 +205,14 @@ fn of_block(block: &Block, level: manual::Level, drawn: &mut Drawn) -> Markup {
             },
             Block::Plot(plot) => (drawn.pictures.plot(plot)),
             Block::Grid(grid) => (drawn.pictures.grid(grid)),
-            Block::Notes(notes) => (of_notes(notes, drawn)),
+            Block::Notes(remarks) => {
+                @let rows = html! { div.remarks { (table::grid(&Table::of_remarks(remarks))) } };
+                @if remarks.len() > MANY_NOTES && remarks.iter().all(|one| one.severity == Severity::Note) {
+                    (drawn.fold(Some("list"), &format!("{} notes", remarks.len()), rows, IN_FULL))
+                } @else {
+                    (rows)
+                }
+            },
             Block::Folded { summary, blocks } => {
                 @let inside = html! { @for block in blocks { (of_block(block, level, drawn)) } };
                 (drawn.fold(None, summary, inside, IN_FULL))
@@ -215,31 +222,6 @@ fn of_block(block: &Block, level: manual::Level, drawn: &mut Drawn) -> Markup {
                 @let inside = html! { div.manual { (manual::render(text, level)) } };
                 (drawn.fold(None, "Manual of this experiment", inside, "`plumb explain ID` prints it."))
             },
-        }
-    }
-}
-
-/// Remarks: what is more than a note stands open, many notes start folded.
-fn of_notes(notes: &[(Severity, String)], drawn: &mut Drawn) -> Markup {
-    let list = |notes: &[&(Severity, String)]| {
-        html! {
-            @if !notes.is_empty() {
-                ul.notes {
-                    @for (severity, text) in notes {
-                        li class=(severity.text()) { span.severity { (severity.text()) } (text) }
-                    }
-                }
-            }
-        }
-    };
-    let (plain, urgent): (Vec<_>, Vec<_>) =
-        notes.iter().partition(|(severity, _)| *severity == Severity::Note);
-    html! {
-        (list(&urgent))
-        @if plain.len() > MANY_NOTES {
-            (drawn.fold(Some("list"), &format!("{} notes", plain.len()), list(&plain), IN_FULL))
-        } @else {
-            (list(&plain))
         }
     }
 }

@@ -9,7 +9,7 @@ const MANY_ROWS: usize = 24;
 /// Columns up to which the style sheet has a class that sets one flush right.
 const ALIGNED: usize = 16;
 /// Letters up to which a text stays on one line: a goal, a verdict.
-const SHORT: usize = 10;
+const SHORT: usize = 14;
 /// Rows from which what first cells have in common, up to a colon, stands once above them.
 const GROUPED_FROM: usize = 24;
 

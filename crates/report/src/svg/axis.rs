@@ -42,8 +42,9 @@ impl<'plot> Along<'plot> {
             false => {
                 let room =
                     if high > low { (high - low) * MARGIN } else { high.abs().max(1.0) / 2.0 };
-                // What begins at zero stays there.
-                (if low == 0.0 { 0.0 } else { low - room }, high + room)
+                // A quantity that begins at zero stays there.
+                let stays = low == 0.0 && axis.names.is_empty();
+                (if stays { 0.0 } else { low - room }, high + room)
             }
         };
         Along { axis, low, high, length, is_vertical: way == Way::Up }

@@ -23,8 +23,14 @@ const AROUND: usize = 6;
 
 pub(super) fn section(comparison: &Comparison, against: &Against, title: &Title) -> Section {
     if has_published(against) {
-        let blocks = vec![Block::KeyValues(vec![("SPEED".to_owned(), speed(against))]).for_all()];
-        return title.section("answer", "The answer", blocks);
+        let counts = Block::text(format!(
+            "{} of the same measurement and {} of the nearest; nothing is tested, because printed \
+             figures have no rounds.",
+            counted(against.figures.len(), "figure"),
+            against.nearest.len()
+        ));
+        let blocks = speeds(against).map(Block::Table).into_iter().chain([counts]);
+        return title.section("answer", "The answer", blocks.map(Block::for_all).collect());
     }
     let effects = against.effects();
     let mut head = vec![("VERDICT".to_owned(), verdict(against, &effects, title.letter))];
@@ -84,26 +90,17 @@ fn families(against: &Against, new: char) -> Table {
     Table::new(caption, &headings, against.families().iter().map(row))
 }
 
-/// `this machine against R1: processor 2.9× (12 figures), memory 3.1× (8)`.
-fn speed(against: &Against) -> String {
-    let speeds = against.speeds().into_iter();
-    let speeds = speeds.map(|Speed { family, factor, figures, .. }| {
-        format!("{} {}× ({})", in_words(&family), digits(factor), counted(figures, "figure"))
-    });
-    let speeds: Vec<String> = speeds.collect();
-    let (same, near) = (against.figures.len(), against.nearest.len());
-    let counts = format!(
-        "{} of the same measurement and {near} of the nearest; nothing is tested, because printed \
-         figures have no rounds",
-        counted(same, "figure")
-    );
-    match (against.report(), speeds.is_empty()) {
-        (Some(report), false) => format!(
-            "this machine against {report}: {}; the median of how many times as fast. {counts}",
-            speeds.join(", ")
-        ),
-        _ => counts,
-    }
+/// How many times as fast a machine is as a report's, a row for each family; nothing without one.
+fn speeds(against: &Against) -> Option<Table> {
+    let report = against.report()?;
+    let row = |Speed { family, factor, figures, .. }| {
+        let cells = [in_words(&family).to_owned(), format!("{}×", digits(factor)), figures.to_string()];
+        Row::always_shown(cells.map(Cell::plain).into())
+    };
+    let caption = format!("This machine against {report}: the median of how many times as fast");
+    let rows: Vec<Row> = against.speeds().into_iter().map(row).collect();
+    let headings = ["family", "#as fast", "#figures"];
+    (!rows.is_empty()).then(|| Table::new(caption, &headings, rows))
 }
 
 /// `B is not slower. 3 effects faster, 0 slower (20 of 1323 figures)`.

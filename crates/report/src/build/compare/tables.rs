@@ -1,6 +1,6 @@
 //! The tables of a comparison.
 
-use crate::document::{Audience, Block, Cell, Column, Row, Table, Tone};
+use crate::document::{Audience, Block, Cell, Column, Remark, Row, Table, Tone};
 use crate::values;
 use analysis::compare::conditions::About;
 use analysis::compare::{
@@ -46,7 +46,7 @@ fn changed(one: &Compared) -> [Cell; 6] {
 }
 
 /// What stands beside findings, each reason once with the figures that have it.
-fn beside(findings: &[&Compared]) -> Vec<(Severity, String)> {
+fn beside(findings: &[&Compared]) -> Vec<Remark> {
     let reasons = findings.iter().flat_map(|one| one.reasons.iter().map(|why| (why, *one)));
     let reasons: Vec<(&String, Vec<&Compared>)> = gathered(reasons);
     let told = reasons.into_iter().map(|(reason, figures)| {
@@ -56,7 +56,7 @@ fn beside(findings: &[&Compared]) -> Vec<(Severity, String)> {
             [first, ..] => format!("{} and {} more", label(first.base), figures.len() - 1),
             [] => String::new(),
         };
-        (Severity::Note, format!("Beside {whose}: {reason}."))
+        Remark::new(Severity::Note, format!("Beside {whose}"), format!("{reason}."))
     });
     told.collect()
 }
