@@ -70,7 +70,7 @@ pub(super) fn run(
             let at_ns = clock::monotonic_ns() + pause_ns as u64;
             sleep::until(clock::Clock::MONOTONIC, at_ns).context("pausing")?;
         }
-        say(messages.next(), &dialer.preamble(), number as u64);
+        say(messages.outgoing(), &dialer.preamble(), number as u64);
         let start = clock.start();
         let socket = connect(&to)?;
         messages.exchange(&socket, Wait::Block, is_back, again)?;
@@ -85,7 +85,7 @@ pub(super) fn run(
     }
     ran.cpu_ns = cpu_ns() - before_ns;
     // So that the far end need not wait for the end of its patience.
-    say(messages.next(), &dialer.preamble(), ENOUGH);
+    say(messages.outgoing(), &dialer.preamble(), ENOUGH);
     deadline.put_off(limit).context("a deadline")?;
     messages.send(&connect(&to)?, &mut { again })?;
     Ok(ran)

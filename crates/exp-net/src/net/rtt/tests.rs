@@ -150,7 +150,7 @@ fn a_near_end_that_is_gone_in_the_middle_ends_its_case_at_once() {
 }
 
 #[test]
-fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
+fn strangers_at_the_port_of_fresh_connections_cost_no_exchange() {
     let set = set("message=64 protocol=tcp ends=same_cpu exchange=connect_echo connections=1 \
          receiver=blocking arrivals=saturated");
     under(&set, |dialer, cases| {

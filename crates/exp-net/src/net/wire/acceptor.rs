@@ -1,7 +1,7 @@
 //! The far end's side: who is let in, and the sockets of a case.
 
 use super::line::{self, Asked, Line};
-use super::preamble::{Gate, PREAMBLE_BYTES, Purpose};
+use super::preamble::{Admission, PREAMBLE_BYTES, Purpose};
 use super::{
     BACKLOG, LOOK, NO_PORTS, PATIENCE, Socket, address, completed, empty, listen, readable_in,
     unix_address,
@@ -29,7 +29,7 @@ const PENDING_MAX: usize = 64;
 pub struct Acceptor {
     /// For callers that time `accept` themselves and [`Acceptor::check`] the connection.
     pub listener: TcpListener,
-    gate: Gate,
+    admission: Admission,
     pending: Waiting<Pending>,
     /// Lines and data connections that came while the others were asked for.
     lines: VecDeque<(TcpStream, u32)>,
@@ -71,7 +71,7 @@ impl Acceptor {
         let token = far.publish(vec![listener.local_addr()?.to_string()])?;
         Ok(Acceptor {
             listener,
-            gate: Gate::from_token(&token)?,
+            admission: Admission::from_token(&token)?,
             pending: Waiting::new(PENDING_MAX),
             lines: VecDeque::new(),
             data: VecDeque::new(),
@@ -104,7 +104,7 @@ impl Acceptor {
             if let Some((stream, number)) = self.lines.pop_front() {
                 self.line = number;
                 self.served = stream.try_clone().ok();
-                let line = Line::new(stream, self.gate.codes(number), false);
+                let line = Line::new(stream, self.admission.codes(number), false);
                 if let Some(call) = call(far, line)? {
                     return Ok(Some(call));
                 }
@@ -141,7 +141,7 @@ impl Acceptor {
     pub fn check(&mut self, stream: &mut (impl Read + AsFd), deadline: Instant) -> Result<u32> {
         let mut said = [0; PREAMBLE_BYTES];
         line::read_by(stream, &mut said, deadline).context("a stranger: no preamble")?;
-        Ok(self.gate.admit(&said, Purpose::Data)?)
+        Ok(self.admission.admit(&said, Purpose::Data)?)
     }
 
     /// The number of a data connection whose preamble was read by hand, or of a first datagram;
@@ -150,13 +150,13 @@ impl Acceptor {
         let preamble = said
             .first_chunk::<PREAMBLE_BYTES>()
             .context("a stranger: the message is too short for a preamble")?;
-        Ok(self.gate.admit(preamble, purpose)?)
+        Ok(self.admission.admit(preamble, purpose)?)
     }
 
     /// Makes ready for the data connection that will come next, after the one of this number, so
     /// that [`Acceptor::check_said`] takes less of what is timed.
     pub fn expect_after(&mut self, number: u32) {
-        self.gate.expect(Purpose::Data, number.saturating_add(1));
+        self.admission.expect(Purpose::Data, number.saturating_add(1));
     }
 
     /// Waits for the first datagram of a near end that [`Dialer::meet`]s this socket, connects the
@@ -178,7 +178,7 @@ impl Acceptor {
             };
             socket.connect(from).context("connecting to the near end")?;
             empty(socket)?;
-            let answer = self.gate.preamble(Purpose::Answer, number);
+            let answer = self.admission.preamble(Purpose::Answer, number);
             socket.send(&answer).context("replying to a first datagram")?;
             return Ok(from);
         }
@@ -239,9 +239,9 @@ impl Acceptor {
             stream.set_nodelay(true).ok()?;
             stream.nodelay().ok()?.then_some(stream)
         };
-        if let Ok(number) = self.gate.admit(&said, Purpose::Line) {
+        if let Ok(number) = self.admission.admit(&said, Purpose::Line) {
             self.lines.extend(ready(stream).map(|stream| (stream, number)));
-        } else if let Ok(number) = self.gate.admit(&said, Purpose::Data) {
+        } else if let Ok(number) = self.admission.admit(&said, Purpose::Data) {
             self.data.extend(ready(stream).map(|stream| (stream, number)));
         }
     }

@@ -1,7 +1,7 @@
 //! The near end's side: how it reaches the far end.
 
 use super::line::{Asked, Line};
-use super::preamble::{Gate, PREAMBLE_BYTES, Purpose};
+use super::preamble::{Admission, PREAMBLE_BYTES, Purpose};
 use super::{PATIENCE, Socket, empty, readable_in, unix_address};
 use bench::prelude::*;
 use laws::net::rtt::Protocol;
@@ -18,7 +18,7 @@ const DATAGRAM_AGAIN: Duration = Duration::from_millis(200);
 /// The near end's way to the far end. One for a round: its numbers are let in once.
 pub struct Dialer {
     pub address: SocketAddr,
-    pub(super) gate: Gate,
+    pub(super) admission: Admission,
     pub(super) next: u32,
 }
 
@@ -29,14 +29,14 @@ impl Dialer {
         let address = far.addrs.first().context("the far end reported no address")?;
         Ok(Dialer {
             address: address.parse().context("parsing the far end's address")?,
-            gate: Gate::from_token(&far.token)?,
+            admission: Admission::from_token(&far.token)?,
             next: 0,
         })
     }
 
     pub fn call(&mut self, case: &Case, ask: &impl Serialize) -> Result<Line> {
         let stream = self.open(Purpose::Line)?;
-        let mut line = Line::new(stream, self.gate.codes(self.next), true);
+        let mut line = Line::new(stream, self.admission.codes(self.next), true);
         line.tell(&Asked {
             case: case.id.to_string(),
             ask: serde_json::to_value(ask).context("encoding a request")?,
@@ -120,7 +120,7 @@ impl Dialer {
                 };
                 let answered = answer[..bytes]
                     .first_chunk::<PREAMBLE_BYTES>()
-                    .and_then(|told| self.gate.admit(told, Purpose::Answer).ok());
+                    .and_then(|told| self.admission.admit(told, Purpose::Answer).ok());
                 if answered.is_some_and(|number| said.contains(&number)) {
                     empty(&socket)?;
                     return Ok(socket);
@@ -142,7 +142,7 @@ impl Dialer {
 
     fn fresh(&mut self, purpose: Purpose) -> [u8; PREAMBLE_BYTES] {
         self.next += 1;
-        self.gate.preamble(purpose, self.next)
+        self.admission.preamble(purpose, self.next)
     }
 }
 

@@ -211,7 +211,7 @@ pub(super) fn read_by(
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::preamble::Codes;
-    use super::super::preamble::tests::{TOKEN, gate};
+    use super::super::preamble::tests::{TOKEN, admission};
     use super::{CHANGED, Line, framed};
     use std::io::Write;
     use std::net::TcpStream;
@@ -220,7 +220,7 @@ pub(super) mod tests {
     use std::time::Duration;
 
     pub(in super::super) fn codes() -> Codes {
-        gate(TOKEN).codes(1)
+        admission(TOKEN).codes(1)
     }
 
     /// A far end's line whose near end has said this; and that end.
@@ -239,7 +239,7 @@ pub(super) mod tests {
             [heard(), heard()].map(|told| told.map_err(|error| error.to_string()))
         };
         let said = |number: u32, from_near, nth, body: &str| {
-            framed(&gate(TOKEN).codes(number), from_near, nth, body.as_bytes())
+            framed(&admission(TOKEN).codes(number), from_near, nth, body.as_bytes())
         };
         let (five, six) = (said(1, true, 0, r#"{"Said":5}"#), said(1, true, 1, r#"{"Said":6}"#));
         assert_eq!(hear(&[&five[..], &six].concat()), [Ok(5), Ok(6)]);

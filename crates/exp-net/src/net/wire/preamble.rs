@@ -29,7 +29,7 @@ pub enum Purpose {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Stranger {
+pub(super) enum NotAdmitted {
     /// It speaks something else.
     #[error("a stranger: no preamble of this version and purpose")]
     Otherwise,
@@ -58,7 +58,7 @@ impl Codes {
     }
 }
 
-pub(super) struct Gate {
+pub(super) struct Admission {
     keyed: Blake2sMac<U16>,
     /// A bit for each number.
     used: Vec<u64>,
@@ -66,9 +66,9 @@ pub(super) struct Gate {
     expected: Option<([u8; PREAMBLE_BYTES], u32)>,
 }
 
-impl Gate {
+impl Admission {
     /// Of the secret that an endpoint's token is, in hexadecimal.
-    pub(super) fn from_token(token: &str) -> Result<Gate> {
+    pub(super) fn from_token(token: &str) -> Result<Admission> {
         let digits = token.as_bytes().chunks(2).map(|two| {
             let text = std::str::from_utf8(two).ok()?;
             u8::from_str_radix(text, 16).ok()
@@ -79,7 +79,7 @@ impl Gate {
         ensure!((16..=32).contains(&count), "the far end's token has {count} bytes");
         let keyed =
             <Blake2sMac<U16> as KeyInit>::new_from_slice(&secret).expect("a secret fits BLAKE2s");
-        Ok(Gate { keyed, used: Vec::new(), expected: None })
+        Ok(Admission { keyed, used: Vec::new(), expected: None })
     }
 
     pub(super) fn preamble(&self, purpose: Purpose, number: u32) -> [u8; PREAMBLE_BYTES] {
@@ -109,7 +109,7 @@ impl Gate {
         &mut self,
         preamble: &[u8; PREAMBLE_BYTES],
         purpose: Purpose,
-    ) -> Result<u32, Stranger> {
+    ) -> Result<u32, NotAdmitted> {
         if let Some((expected, number)) = &self.expected {
             // All bytes, in a time that does not depend on how many are right.
             let differ = |sum, (one, other)| sum | (one ^ other);
@@ -126,24 +126,24 @@ impl Gate {
             .strip_prefix(&head[..])
             .and_then(|number| number.try_into().ok())
             .map(u32::from_le_bytes)
-            .ok_or(Stranger::Otherwise)?;
+            .ok_or(NotAdmitted::Otherwise)?;
         let keyed = self.keyed.clone().chain_update(said);
         // In a time that does not depend on how much is right.
-        keyed.verify_slice(code).map_err(|_| Stranger::Code)?;
+        keyed.verify_slice(code).map_err(|_| NotAdmitted::Code)?;
         self.use_up(number)
     }
 
     /// Lets a number in that was not used before.
-    fn use_up(&mut self, number: u32) -> Result<u32, Stranger> {
+    fn use_up(&mut self, number: u32) -> Result<u32, NotAdmitted> {
         if number > NUMBER_MAX {
-            return Err(Stranger::Used);
+            return Err(NotAdmitted::Used);
         }
         let (word, bit) = (number as usize / 64, 1 << (number % 64));
         if self.used.len() <= word {
             self.used.resize(word + 1, 0);
         }
         if self.used[word] & bit != 0 {
-            return Err(Stranger::Used);
+            return Err(NotAdmitted::Used);
         }
         self.used[word] |= bit;
         Ok(number)
@@ -152,47 +152,50 @@ impl Gate {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::{Gate, PREAMBLE_BYTES, Purpose, Stranger};
+    use super::{Admission, NotAdmitted, PREAMBLE_BYTES, Purpose};
 
     pub(in super::super) const TOKEN: &str = "00112233445566778899aabbccddeeff";
     pub(in super::super) const OTHER_TOKEN: &str = "ffeeddccbbaa99887766554433221100";
 
-    pub(in super::super) fn gate(token: &str) -> Gate {
-        Gate::from_token(token).expect("a token")
+    pub(in super::super) fn admission(token: &str) -> Admission {
+        Admission::from_token(token).expect("a token")
     }
 
     #[test]
     fn a_number_is_let_in_once() {
-        let (near, mut far) = (gate(TOKEN), gate(TOKEN));
+        let (near, mut far) = (admission(TOKEN), admission(TOKEN));
         for number in [1, 2, 900, 63, 64, 65] {
             let said = near.preamble(Purpose::Data, number);
             assert_eq!(far.admit(&said, Purpose::Data), Ok(number));
-            assert_eq!(far.admit(&said, Purpose::Data), Err(Stranger::Used));
+            assert_eq!(far.admit(&said, Purpose::Data), Err(NotAdmitted::Used));
         }
         let far_away = near.preamble(Purpose::Data, u32::MAX);
-        assert_eq!(far.admit(&far_away, Purpose::Data), Err(Stranger::Used));
+        assert_eq!(far.admit(&far_away, Purpose::Data), Err(NotAdmitted::Used));
         assert!(far.used.len() < 20, "what nobody uses takes no memory");
     }
 
     #[test]
     fn one_that_is_expected_is_let_in_once_and_so_are_others() {
-        let (near, mut far) = (gate(TOKEN), gate(TOKEN));
+        let (near, mut far) = (admission(TOKEN), admission(TOKEN));
         for number in [5, 6, 9] {
             far.expect(Purpose::Data, 6);
             let said = near.preamble(Purpose::Data, number);
-            assert_eq!(far.admit(&said, Purpose::Line), Err(Stranger::Otherwise));
+            assert_eq!(far.admit(&said, Purpose::Line), Err(NotAdmitted::Otherwise));
             assert_eq!(far.admit(&said, Purpose::Data), Ok(number));
-            assert_eq!(far.admit(&said, Purpose::Data), Err(Stranger::Used));
+            assert_eq!(far.admit(&said, Purpose::Data), Err(NotAdmitted::Used));
             // Nor when it is expected again.
             far.expect(Purpose::Data, number);
-            assert_eq!(far.admit(&said, Purpose::Data), Err(Stranger::Used));
+            assert_eq!(far.admit(&said, Purpose::Data), Err(NotAdmitted::Used));
         }
-        assert_eq!(far.admit(&near.preamble(Purpose::Line, 5), Purpose::Line), Err(Stranger::Used));
+        assert_eq!(
+            far.admit(&near.preamble(Purpose::Line, 5), Purpose::Line),
+            Err(NotAdmitted::Used)
+        );
     }
 
     #[test]
     fn every_bit_of_a_preamble_counts() {
-        let (near, mut far) = (gate(TOKEN), gate(TOKEN));
+        let (near, mut far) = (admission(TOKEN), admission(TOKEN));
         far.expect(Purpose::Line, 7);
         let right = near.preamble(Purpose::Line, 7);
         for bit in 0..8 * PREAMBLE_BYTES {
@@ -208,12 +211,12 @@ pub(super) mod tests {
 
     #[test]
     fn another_secret_or_purpose_is_a_stranger() {
-        let mut far = gate(TOKEN);
-        let other = gate(OTHER_TOKEN);
+        let mut far = admission(TOKEN);
+        let other = admission(OTHER_TOKEN);
         let said = other.preamble(Purpose::Data, 1);
-        assert_eq!(far.admit(&said, Purpose::Data), Err(Stranger::Code));
-        let said = gate(TOKEN).preamble(Purpose::Data, 1);
-        assert_eq!(far.admit(&said, Purpose::Line), Err(Stranger::Otherwise));
+        assert_eq!(far.admit(&said, Purpose::Data), Err(NotAdmitted::Code));
+        let said = admission(TOKEN).preamble(Purpose::Data, 1);
+        assert_eq!(far.admit(&said, Purpose::Line), Err(NotAdmitted::Otherwise));
     }
 
     #[test]
@@ -221,7 +224,7 @@ pub(super) mod tests {
         for wrong in
             ["", "00", "zz112233445566778899aabbccddeeff", "é0112233445566778899aabbccddeef"]
         {
-            assert!(Gate::from_token(wrong).is_err(), "{wrong}");
+            assert!(Admission::from_token(wrong).is_err(), "{wrong}");
         }
     }
 }

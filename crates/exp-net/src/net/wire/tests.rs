@@ -304,7 +304,7 @@ fn a_replayed_preamble_opens_nothing() {
         works(right)?;
         // What went over the wire so far: a line's preamble, and a data connection's.
         for (number, purpose) in [(1, Purpose::Line), (2, Purpose::Data)] {
-            let heard = right.gate.preamble(purpose, number);
+            let heard = right.admission.preamble(purpose, number);
             let mut stranger = TcpStream::connect(right.address)?;
             stranger.write_all(&heard)?;
             ensure!(is_dropped(&mut stranger), "{purpose:?} was let in again");
@@ -332,7 +332,7 @@ fn a_thousand_silent_strangers_keep_nobody_out() {
 }
 
 #[test]
-fn a_door_waits_for_nobody_for_ever() {
+fn an_acceptor_waits_for_nobody_for_ever() {
     let order = plain_order();
     let serve = |far: &mut FarEnd| {
         let mut acceptor = Acceptor::open(far)?;

@@ -5,8 +5,8 @@ use crate::net::wire::PATIENCE;
 use crate::net::wire::line::Asked;
 use crate::net::wire::line::framed;
 use crate::net::wire::line::tests::{after, codes};
-use crate::net::wire::preamble::tests::{OTHER_TOKEN, TOKEN, gate};
-use crate::net::wire::preamble::{Gate, PREAMBLE_BYTES, Purpose};
+use crate::net::wire::preamble::tests::{OTHER_TOKEN, TOKEN, admission};
+use crate::net::wire::preamble::{Admission, PREAMBLE_BYTES, Purpose};
 use session::fixtures::fuzz::{bytes, fuzz};
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ const PURPOSES: [Purpose; 4] = [Purpose::Line, Purpose::Data, Purpose::Datagram,
 
 #[test]
 fn only_preambles_of_the_secret_are_let_in_and_each_once() {
-    let (near, other) = (gate(TOKEN), gate(OTHER_TOKEN));
-    let said = |gate: &Gate, numbers: &[u32]| -> Vec<u8> {
+    let (near, other) = (admission(TOKEN), admission(OTHER_TOKEN));
+    let said = |admission: &Admission, numbers: &[u32]| -> Vec<u8> {
         let each = numbers.iter().zip(PURPOSES);
-        let each = each.map(|(number, purpose)| gate.preamble(purpose, *number));
+        let each = each.map(|(number, purpose)| admission.preamble(purpose, *number));
         each.flatten().collect()
     };
     let corpus = vec![
@@ -27,7 +27,7 @@ fn only_preambles_of_the_secret_are_let_in_and_each_once() {
         b"GET / HTTP/1.1\r\nHost: here\r\n\r\n".to_vec(),
     ];
     fuzz(1000, corpus, bytes, |input, rng| {
-        let mut far = gate(TOKEN);
+        let mut far = admission(TOKEN);
         let mut used = BTreeSet::new();
         let mut way = Vec::new();
         for said in input.chunks_exact(PREAMBLE_BYTES).take(16) {

@@ -39,7 +39,7 @@ impl Messages {
     }
 
     /// The message that goes next.
-    pub fn next(&mut self) -> &mut [u8] {
+    pub fn outgoing(&mut self) -> &mut [u8] {
         &mut self.out
     }
 

@@ -295,7 +295,7 @@ impl Prober {
         let Prober { socket, messages, wait, late, .. } = self;
         let is_stream = socket.is_stream;
         self.number += 1;
-        stamp(messages.next(), self.number);
+        stamp(messages.outgoing(), self.number);
         let mut patience = Patience::new(self.clock, start + self.patience_ticks, *wait);
         let mut again = || Ok(!patience.is_over());
         let mut is_back = |sent: &[u8], back: &[u8]| {
