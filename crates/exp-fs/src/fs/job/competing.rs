@@ -6,8 +6,8 @@
 //! the others the reads across an edge count by the part inside.
 
 use super::account::Moved;
-use super::figures::done_by;
 use super::member::{Member, Opening};
+use super::rates::done_by;
 use super::{Job, Watch};
 use crate::fs::prelude::*;
 use bench::measure::team::{Fault, Seat, Team, all_of};
