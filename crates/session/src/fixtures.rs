@@ -60,7 +60,7 @@ pub fn site_of(root: &Root, preset: Preset) -> Result<Site, Usage> {
         path: "/".into(),
         file_system: root_mount.map_or_else(String::new, |mount| mount.fs.clone()),
         allowance_bytes: 2 << 30,
-        shares: bench::device::ALL_SHARES,
+        portions: Vec::new(),
     };
     Ok(Site { dir: Some(dir), ..nowhere })
 }
@@ -279,7 +279,7 @@ pub fn here_with(dir: &Path) -> Site {
             path: dir.canonicalize().expect("it is there"),
             file_system: String::new(),
             allowance_bytes: 1 << 34,
-            shares: bench::device::ALL_SHARES,
+            portions: Vec::new(),
         }),
         ..here()
     }

@@ -5,12 +5,14 @@
 //! the window. It reads the counters around the window while the others sleep.
 
 use crate::noise::attribution::{Evidence, Level, Watch, thread_number};
-use crate::noise::trace::{self, GAPS_MAX, ROOM, Threshold, Traced};
+use crate::noise::activity::seen::{Look, Seen};
+use crate::noise::trace::{self, GAPS_MAX, ROOM, Threshold};
 use bench::measure::team::{Seat, Team};
 use bench::prelude::*;
-use metal::clock::{monotonic_ns, ticks_fenced};
+use metal::clock::{Clock as KernelClock, getres_ns, monotonic_ns, ticks_fenced};
 use metal::gaps::Tracer;
 use metal::place;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// After the last thread has come, what woke them dies away for so long, in ns.
@@ -24,17 +26,16 @@ const THREAD: usize = 0;
 /// A word of all: when the windows begin, by CLOCK_MONOTONIC. Counters of CPUs may differ.
 const BEGIN_NS: usize = 0;
 
-#[derive(Clone, Debug)]
-pub(super) struct Seen {
+/// What one CPU's thread saw.
+pub(super) struct Traced {
     pub(super) threshold: Threshold,
-    pub(super) traced: Traced,
+    pub(super) seen: Seen,
 }
 
-#[derive(Debug)]
 pub(super) struct Party {
     /// The result of each CPU's thread, in the order asked for, or why the thread is missing.
-    pub(super) members: Vec<(usize, Result<Seen>)>,
-    pub(super) evidence: Evidence,
+    pub(super) members: Vec<(usize, Result<Traced>)>,
+    pub(super) evidence: Arc<Evidence>,
 }
 
 /// Traces on all `cpus` for `window_ns`. The calling thread takes the first.
@@ -71,9 +72,17 @@ pub(super) fn trace_all(
     let (led, seen) =
         team.threads(others, |seat, cpu| Ok(window.prepare(seat, cpu)), attend, lead)?;
     let (first, evidence) = led?;
-    let seen = seen.into_iter().map(|seen| seen.and_then(|seen| seen));
-    let members = cpus.iter().copied().zip(std::iter::once(first).chain(seen)).collect();
-    Ok(Party { members, evidence })
+    let evidence = Arc::new(evidence);
+    let coarse_ns = getres_ns(KernelClock::MONOTONIC_COARSE) as f64;
+    let others = seen.into_iter().map(|seen| seen.and_then(|seen| seen));
+    let traced = cpus.iter().zip(std::iter::once(first).chain(others)).map(|(&cpu, found)| {
+        let look = Look { clock, cpu, duration_ns: window_ns, coarse_ns };
+        let found = found.map(|(threshold, traced)| {
+            Traced { threshold, seen: Seen::new(traced, Arc::clone(&evidence), look) }
+        });
+        (cpu, found)
+    });
+    Ok(Party { members: traced.collect(), evidence })
 }
 
 /// CPU and number of the threads that trace, once all are prepared.
@@ -112,7 +121,7 @@ impl Window {
     }
 
     /// The window, with two gates: all run, and all have ended theirs.
-    fn trace(&self, seat: &Seat<'_>, ready: Result<Ready>) -> Result<Seen> {
+    fn trace(&self, seat: &Seat<'_>, ready: Result<Ready>) -> Result<(Threshold, trace::Traced)> {
         let Ready { mut tracer, threshold } = match ready {
             Ok(ready) => ready,
             Err(error) => {
@@ -147,7 +156,7 @@ impl Window {
             tracer.begin();
             tracer.run(u64::MAX, TURNS_PER_LOOK);
         }
-        Ok(Seen { threshold, traced })
+        Ok((threshold, traced))
     }
 
     /// The counter at a near moment of CLOCK_MONOTONIC, by the best of a few readings of both.
