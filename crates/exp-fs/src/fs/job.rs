@@ -5,11 +5,11 @@
 
 mod account;
 mod competing;
-mod figures;
 mod flushes;
 mod limit;
 mod member;
 mod places;
+mod rates;
 mod server;
 mod together;
 mod watch;

@@ -3,6 +3,8 @@
 //! Its length is always the size that is measured: what lies behind would be read ahead, and take
 //! memory.
 
+mod timed;
+
 use crate::fs::file::{self, Mode, Opened};
 use crate::fs::prelude::*;
 use bench::prepared;
@@ -118,10 +120,7 @@ impl Grown {
             let end = (pass.bytes + stretch).min(bytes);
             let first = pass.bytes;
             let begin = clock.start();
-            while pass.bytes < end {
-                opened.file.read_exact_at(&mut block, pass.bytes).context("reading")?;
-                pass.bytes += BLOCK_BYTES;
-            }
+            pass.bytes = timed::stretch(&opened.file, &mut block, first, end)?;
             let ns = clock.between_ns(begin, clock.end());
             pass.ns += ns;
             pass.stretches.push(ns * BLOCK_BYTES as f64 / (pass.bytes - first) as f64);

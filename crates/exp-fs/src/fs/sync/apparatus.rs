@@ -1,5 +1,7 @@
 //! One durable write after another, each by itself, with what the device counted around them all.
 
+mod timed;
+
 use crate::fs::file::{Opened, open_with};
 use crate::fs::job::{Count, Counted};
 use crate::fs::offered::{describe_place, text_at};
@@ -166,63 +168,6 @@ impl Party {
     fn file(&self) -> Result<&File> {
         let opened = self.opened.as_ref().context("no file is open")?;
         Ok(&opened.file)
-    }
-
-    fn nothing(&self, clock: Clock) -> Result<Timed> {
-        let file = self.file()?;
-        let start = clock.start();
-        let outcome = file.sync_all();
-        let end = clock.end();
-        outcome.context("fsync")?;
-        let whole = clock.between_ns(start, end);
-        Ok(Timed { whole, call: Some(whole) })
-    }
-
-    fn write(&self, clock: Clock, offset: u64) -> Result<Timed> {
-        let file = self.file()?;
-        let data = &self.buffer.as_slice()[..self.block as usize];
-        let start = clock.start();
-        let written = file.write_at(data, offset);
-        let between = clock.end();
-        let outcome = match self.call {
-            Call::Fsync => file.sync_all(),
-            Call::Fdatasync => file.sync_data(),
-            Call::Dsync | Call::DirectDsync => Ok(()),
-        };
-        let end = clock.end();
-        let written = written.context("writing")?;
-        ensure!(
-            written == data.len(),
-            "one write call wrote only {written} of {} bytes",
-            data.len()
-        );
-        outcome.context("syncing")?;
-        Ok(match self.call.is_in_write() {
-            true => Timed { whole: clock.between_ns(start, between), call: None },
-            false => Timed {
-                whole: clock.between_ns(start, end),
-                call: Some(clock.between_ns(between, end)),
-            },
-        })
-    }
-
-    fn create(&self, clock: Clock) -> Result<Timed> {
-        let directory = self.directory.as_ref().context("no directory is open")?;
-        let data = &self.buffer.as_slice()[..self.block as usize];
-        let path = self.created(self.done);
-        let start = clock.start();
-        let made = OpenOptions::new().write(true).create_new(true).open(&path);
-        let mut file = made.with_context(|| format!("making {}", path.display()))?;
-        let written = file.write_all(data);
-        let between = clock.end();
-        let outcome = file.sync_all().and_then(|()| directory.sync_all());
-        let end = clock.end();
-        written.context("writing")?;
-        outcome.context("syncing")?;
-        Ok(Timed {
-            whole: clock.between_ns(start, end),
-            call: Some(clock.between_ns(between, end)),
-        })
     }
 
     fn created(&self, index: u64) -> PathBuf {
