@@ -54,7 +54,7 @@ pub struct Remote {
 
 /// How an agent is reached just now.
 enum Link {
-    Up(Connection),
+    Up(Box<Connection>),
     /// Lost, and not tried again yet.
     Lost,
     /// Lost, and reconnecting failed: why, and since when.
@@ -80,7 +80,7 @@ impl Remote {
         Remote {
             reach,
             facts,
-            link: RefCell::new(Link::Up(connection)),
+            link: RefCell::new(Link::Up(Box::new(connection))),
             round: Cell::new(0),
             met: Cell::new(false),
             beat: Cell::new(None),
@@ -122,7 +122,7 @@ impl Remote {
         loop {
             let error = match self.again(stop) {
                 Ok(connection) => {
-                    *link = Link::Up(connection);
+                    *link = Link::Up(Box::new(connection));
                     self.beat.set(None);
                     return Ok(());
                 }
