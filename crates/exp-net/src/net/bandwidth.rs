@@ -154,9 +154,9 @@ static CARD: Card = Card {
             "share of the busy time in which the send buffer was too small";
         "retransmitted" => Ratio Lower Os: "share of segments that were retransmitted";
         "loss" => Ratio Lower Os: "share of the sender's datagrams that were not delivered";
-        "loss_sender" => Ratio Lower Os: "the part refused by the sender's host";
-        "loss_path" => Ratio Lower Os: "the part lost on the path";
-        "loss_receiver" => Ratio Lower Os: "the part dropped at the full receive buffer";
+        "loss_sender" => Ratio Lower Os: "share refused by the sender's host";
+        "loss_path" => Ratio Lower Os: "share lost on the path";
+        "loss_receiver" => Ratio Lower Os: "share dropped at the full receive buffer";
         "efficiency" => derived Ratio Higher Os:
             "bandwidth divided by the link's payload rate; on loopback, divided by the memory copy \
              rate";

@@ -28,7 +28,9 @@ pub fn section(run: &Run, figures: &[Figure]) -> Section {
         let tables = std::iter::once(lab_summary(&keys)).chain(ladder(&keys));
         blocks.push(Block::Keys(tables.collect()).for_all());
     }
-    blocks.extend(Block::notes(keys.iter().filter_map(why_not).collect()).map(Block::for_all));
+    let lacking = summary::lacking(&keys).into_iter();
+    let lacking = lacking.map(|reason| (Severity::Note, format!("{reason}.")));
+    blocks.extend(Block::notes(lacking.collect()).map(Block::for_all));
     Section::new("overview", "Key figures", blocks)
 }
 
@@ -40,17 +42,8 @@ fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
             .map(|(ending, name)| format!("{} {name}", count(ending)));
     pairs.push(("figures", counted_as.join(", ")));
     pairs.extend(quality(run).map(|quality| ("quality", summary::quality_cell(&quality).text)));
-    let scores = summary::scores(figures);
-    pairs.extend((!scores.is_empty()).then(|| ("predicted", scores.join("; "))));
+    pairs.extend(summary::score_line(figures).map(|score| ("predicted", score)));
     pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
-}
-
-/// Why nothing could be predicted of a key figure.
-fn why_not(key: &KeyFigure) -> Option<(Severity, String)> {
-    let judged = key.figure.shown_prediction().filter(|_| key.figure.shown_range().is_none())?;
-    let why = judged.prediction.why_not();
-    let text = || format!("{}: not predictable from here, because: {why}.", key.title);
-    (!why.is_empty()).then(|| (Severity::Note, text()))
 }
 
 /// The lab summary, each figure along an axis of its own.

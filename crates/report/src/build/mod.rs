@@ -102,8 +102,7 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
         count(Ending::Skipped),
         count(Ending::Failed)
     )];
-    let scores = summary::scores(figures).into_iter();
-    parts.extend(scores.map(|score| format!("predictions {score}")));
+    parts.extend(summary::score_line(figures));
     let health = health(run);
     if let Some(share) = health.disturbed_share() {
         parts.push(format!("{} of {} rounds were disturbed", percent(share), health.rounds));

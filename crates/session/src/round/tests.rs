@@ -1,8 +1,8 @@
 //! Ends that are read late, and what happened around either end.
 
 use super::{collect, cpus, disturbances};
-use crate::Node;
 use crate::budget::CoreState;
+use crate::node::Node;
 use crate::quiet::Look;
 use anyhow::Result;
 use bench::link::{Done, FromWorker, ToWorker};
@@ -20,7 +20,7 @@ struct Talker {
 }
 
 impl Node for Talker {
-    fn order(&mut self, _: &ToWorker, _: &AtomicBool) -> Result<()> {
+    fn order(&mut self, _: &ToWorker) -> Result<()> {
         Ok(())
     }
 
