@@ -233,8 +233,7 @@ fn link_tests(fleet: &Fleet, first: &First, steps: &[Step]) -> Vec<Test> {
             which: Which::Link(from, to),
             subject: Subject { figure: fit.figure, role },
             first: (residual, error * error, fit.freedom),
-            error: fit.variance * (1.0 + 2.0 * FRAC_PI_2 / PEERS as f64)
-                / measured.len().max(1) as f64,
+            error: link_error(fit, measured.len()),
             steps: measured,
             least,
             value: link.value,
@@ -248,19 +247,27 @@ fn link_tests(fleet: &Fleet, first: &First, steps: &[Step]) -> Vec<Test> {
 fn link_distance(fit: &Fit, step: &Step, from: usize, to: usize) -> Option<f64> {
     let pairs = step.between.get(&fit.figure)?;
     let own = pairs.iter().find(|pair| (pair.from, pair.to) == (from, to))?;
-    let others = |is_end: &dyn Fn(&Between) -> bool| {
-        let is_other = |pair: &&Between| {
-            is_end(pair) && ![from, to].iter().all(|end| [pair.from, pair.to].contains(end))
-        };
-        let beyond: Vec<f64> =
-            pairs.iter().filter(is_other).filter_map(|pair| fit.beyond(pair)).collect();
-        median(&beyond).unwrap_or(0.0)
+    let others = |is_other: &dyn Fn(&Between) -> bool| {
+        let others = pairs.iter().filter(|pair| is_other(pair));
+        median(&others.filter_map(|pair| fit.beyond(pair)).collect::<Vec<f64>>())
     };
-    let near = others(&|pair| pair.from == from || fit.is_shared && pair.to == from);
-    let far = others(&|pair| pair.to == to || fit.is_shared && pair.from == to);
-    // What both ends have changed since is theirs; a drift of all pairs counts once.
-    let drift = near.min(far);
-    Some(fit.beyond(own)? - (near + far - drift).max(drift))
+    let has = |pair: &Between, end: usize| [pair.from, pair.to].contains(&end);
+    let drift = others(&|pair| !has(pair, from) && !has(pair, to)).unwrap_or(0.0);
+    let is_near = |pair: &Between| pair.from == from || fit.is_shared && pair.to == from;
+    let is_far = |pair: &Between| pair.to == to || fit.is_shared && pair.from == to;
+    let near = others(&|pair| is_near(pair) && !has(pair, to)).unwrap_or(drift);
+    let far = others(&|pair| is_far(pair) && !has(pair, from)).unwrap_or(drift);
+    // What either end has changed since, or the fit missed of it, is the end's; a drift counts once.
+    Some(fit.beyond(own)? - (near + far - drift))
+}
+
+/// The squared error of a link's mean distance: medians of three pairs of either end and of others in each
+/// step, and what the fit missed of the ends of those, which stays the same.
+fn link_error(fit: &Fit, steps: usize) -> f64 {
+    let peers = PEERS as f64;
+    let links_of_end = fit.links.len() as f64 / fit.nodes.len().max(1) as f64;
+    let once = 1.0 + 3.0 * FRAC_PI_2 / peers;
+    fit.variance * (once / steps.max(1) as f64 + 2.0 / (peers * links_of_end.max(1.0)))
 }
 
 /// The variance of a node's distances about its own mean, over nodes with several; `None` where too few
