@@ -1,8 +1,8 @@
 //! Runs by what a user calls them: a path, a stored name or a unique prefix of one, `last`, or a
-//! published machine; and what the stored runs say together.
+//! published or imported machine; and what the stored runs say together.
 
 use crate::cmd::{Failure, output, usage};
-use crate::published;
+use crate::{imported, published};
 use analysis::compare::conditions::settings;
 use analysis::figure::Figure;
 use analysis::history::{Earlier, History, used_rounds};
@@ -23,10 +23,19 @@ use std::path::{Path, PathBuf};
 /// Damaged lines that are named one by one.
 const DAMAGED_SHOWN: usize = 10;
 
+/// The run of a published or imported machine, whose figures are in no record; `None` for another name.
+/// Errors: the name means several, or the machine's sheet is refused.
+fn of_machine(name: &str) -> Result<Option<Run>, Failure> {
+    match published::run(name).map_err(Failure::Usage)? {
+        Some(run) => Ok(Some(run)),
+        None => imported::run(&Store::here(), name).map_err(usage),
+    }
+}
+
 /// The run of a name.
 /// Errors: there is none, there are several, or it cannot be read.
 pub fn open(name: &str) -> Result<Run, Failure> {
-    if let Some(run) = published::run(name).map_err(Failure::Usage)? {
+    if let Some(run) = of_machine(name)? {
         return Ok(run);
     }
     let path = find(name)?;
@@ -99,7 +108,7 @@ fn with_keys(mut run: Run) -> Run {
 /// The run of a name without what names its machine or user.
 /// Errors: as [`open`].
 pub fn redacted(name: &str) -> Result<Run, Failure> {
-    if let Some(run) = published::run(name).map_err(Failure::Usage)? {
+    if let Some(run) = of_machine(name)? {
         return Ok(run);
     }
     let path = find(name)?;

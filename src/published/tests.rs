@@ -78,7 +78,7 @@ pub(crate) fn site(name: &str) -> Site {
             path: "/".into(),
             file_system: String::new(),
             allowance_bytes: 1 << 34,
-            shares: bench::device::ALL_SHARES,
+            portions: Vec::new(),
         }),
         ..bare_site()
     }

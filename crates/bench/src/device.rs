@@ -23,7 +23,8 @@ pub struct Below<'site> {
 const WAY_OUT: &str = "--dir DIR on a file system of a block device (ext4, xfs, btrfs)";
 
 /// The share of each experiment in what a run may write in all of its rounds together, files that
-/// are made before them included. The selected experiments divide all of it.
+/// are made before them included. The selected experiments divide all of it; what one does not need
+/// goes to those that lack room.
 const SHARES: [(&str, u64); 7] = [
     ("memory.fault", 5),
     ("fs.cache_size", 6),
@@ -71,17 +72,18 @@ pub fn begins(disk: &Disk, names: &[&str]) -> bool {
 }
 
 /// The shares of all experiments together.
-pub const ALL_SHARES: u64 = 32;
+const ALL_SHARES: u64 = 32;
 
-/// The shares of some experiments together.
-pub fn shares(is_among: impl Fn(&str) -> bool) -> u64 {
-    SHARES.iter().filter(|(id, _)| is_among(id)).map(|(_, share)| share).sum()
+/// The share of an experiment; 0 of one that writes nothing.
+pub fn share(experiment: &str) -> u64 {
+    SHARES.iter().find(|(id, _)| *id == experiment).map_or(0, |(_, share)| *share)
 }
 
 /// What an experiment may write in the directory for files, in bytes; nothing without one.
 pub fn allowance(site: &Site, experiment: &str) -> u64 {
-    let own = shares(|id| id == experiment);
-    site.dir.as_ref().map_or(0, |dir| dir.allowance_bytes / dir.shares.max(own).max(1) * own)
+    let Some(dir) = &site.dir else { return 0 };
+    let portion = dir.portions.iter().find(|(id, _)| *id == experiment);
+    portion.map_or(dir.allowance_bytes / ALL_SHARES * share(experiment), |(_, bytes)| *bytes)
 }
 
 /// An amount that follows from what may be written, in steps: the largest power of two within it.
@@ -266,7 +268,7 @@ fn number_in(file: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{
-        ALL_SHARES, IN_FLIGHT, READ_SECTORS, WAITED_MS, allowance, below, coarse, field_of, shares,
+        ALL_SHARES, IN_FLIGHT, READ_SECTORS, SHARES, WAITED_MS, allowance, below, coarse, field_of,
         written_of,
     };
     use crate::experiment::Site;
@@ -305,23 +307,22 @@ mod tests {
 
     #[test]
     fn what_a_run_may_write_is_divided_among_the_selected() {
-        assert_eq!(shares(|_| true), ALL_SHARES);
-        let among = |shares: u64, id: &str| {
+        assert_eq!(SHARES.iter().map(|(_, share)| share).sum::<u64>(), ALL_SHARES);
+        let with = |portions, id: &str| {
             let mut site = site("/disk/x");
-            site.dir.as_mut().expect("has one").shares = shares;
+            site.dir.as_mut().expect("has one").portions = portions;
             allowance(&site, id) >> 20
         };
-        for (shares, id, mib) in [
-            (ALL_SHARES, "fs.io", 7 * 512),
-            (13, "fs.io", (1 << 14) / 13 * 7),
-            (7, "fs.io", 1 << 14),
-            (1, "fs.sync", 1 << 14),
+        let portions = vec![("fs.io", 5 << 30), ("fs.sync", 1 << 20)];
+        for (portions, id, mib) in [
+            (Vec::new(), "fs.io", 7 * 512),
+            (Vec::new(), "os.pipe", 0),
+            (portions.clone(), "fs.io", 5 << 10),
+            (portions.clone(), "fs.sync", 1),
             // One that is asked although it is not selected.
-            (1, "fs.io", 1 << 14),
-            (ALL_SHARES, "os.pipe", 0),
-            (0, "os.pipe", 0),
+            (portions, "fs.read", 6 * 512),
         ] {
-            assert!(among(shares, id).abs_diff(mib) <= 7, "{id} of {shares}");
+            assert_eq!(with(portions, id), mib, "{id}");
         }
         assert_eq!(allowance(&bare_site(), "fs.io"), 0);
     }

@@ -134,6 +134,8 @@ pub struct Params {
     pub values: BTreeMap<&'static str, Vec<Value>>,
     /// The cases that a selector left, where it left only some; `None` before that is known.
     pub only: Option<BTreeSet<CaseId>>,
+    /// Those of the quick preset, where this one is larger.
+    pub quick: Option<Box<Params>>,
 }
 
 pub const FAR_PARAM: Param = Param {
@@ -254,9 +256,9 @@ pub struct DirFacts {
     /// Bytes that a run may write there in all: nine tenths of the free space of a directory that
     /// the user named, little of the one that a run takes by default.
     pub allowance_bytes: u64,
-    /// The sum of the shares that this is divided by: the selected experiments
-    /// ([`crate::device::shares`]).
-    pub shares: u64,
+    /// What each selected experiment may write of it, in bytes; an experiment that is not listed has
+    /// its share of all ([`crate::device::share`]).
+    pub portions: Vec<(&'static str, u64)>,
 }
 
 /// Why an experiment or case is absent, and what would help.
@@ -294,6 +296,8 @@ pub struct Offer {
     pub series: Vec<Series>,
     /// Cases that this site does not allow, each with its reason.
     pub skipped: Vec<(CaseId, Skip)>,
+    /// Cases that the quick preset has too, where this one is larger.
+    pub in_quick: BTreeSet<CaseId>,
 }
 
 impl Offer {

@@ -26,7 +26,7 @@ fn ours(ours: &Ours, site: &Site) -> Duration {
                 path: Default::default(),
                 file_system: String::new(),
                 allowance_bytes: site.memory_bytes,
-                shares: bench::device::ALL_SHARES,
+                portions: Vec::new(),
             })
         }),
         case_ns: case_ns(ours.preset),

@@ -154,7 +154,7 @@ fn what_stands_beside_a_rival_is_planned() {
             path: PathBuf::from("/tmp/files"),
             file_system: "ext4".to_owned(),
             allowance_bytes: 8 << 30,
-            shares: bench::device::ALL_SHARES,
+            portions: Vec::new(),
         }),
         ..site
     };

@@ -16,7 +16,7 @@ impl Session<'_> {
     /// Has everything so far reach the disk. Between rounds only: a disk that writes disturbs them.
     pub(super) fn sync(&mut self) -> Result<()> {
         let begun = Instant::now();
-        self.file.sync()?;
+        self.sink.sync()?;
         self.synced.times += 1;
         self.synced.seconds += begun.elapsed().as_secs_f64();
         self.synced_at = Instant::now();

@@ -1,12 +1,13 @@
 //! Passes over the series under way, as the budget gives them turns, and their rounds.
 
 use crate::budget::{Budget, Claim, CoreState, Rules, Turn};
-use crate::child::Hung;
 use crate::directory::{self, all_failed};
 use crate::live::Live;
 use crate::machine::Machine;
+use crate::node::worker::Hung;
 use crate::plan::{Planned, Work};
 use crate::quiet::{self, Look};
+use crate::round::Measured;
 use crate::{Progress, Session, is_interrupt, round};
 use anyhow::Result;
 use bench::link::Done;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 pub const BESIDE: &str = "another plumb on this machine";
 
 /// What one round came to.
-type Measured = (Vec<Event>, RoundStatus, Done);
+type Ended = (Vec<Measured>, RoundStatus, Done);
 
 /// The width probe's readings in samples.
 fn readings(event: &Event) -> Vec<f64> {
@@ -137,9 +138,9 @@ impl<'run> Session<'run> {
         if !others.is_empty() {
             disturbed.push(BESIDE.to_owned());
         }
-        let readings = events.iter().flat_map(readings).collect();
-        for event in events {
-            self.emit(event)?;
+        let readings = events.iter().flat_map(|(event, _)| readings(event)).collect();
+        for (event, text) in events {
+            self.keep(event, &text)?;
         }
         live.ended(&status, &ended.failed, began.elapsed());
         self.emit(Event::Round(Round {
@@ -194,7 +195,7 @@ impl<'run> Session<'run> {
     }
 
     /// The round of a series, or why it is void; `None` if a signal ended it.
-    fn measured(&mut self, live: &mut Live<'run>, n: u32) -> Option<Measured> {
+    fn measured(&mut self, live: &mut Live<'run>, n: u32) -> Option<Ended> {
         let void = |reason: String, failed| {
             let ended = Done { failed, ..Done::default() };
             Some((Vec::new(), RoundStatus::Void(reason), ended))

@@ -1,6 +1,7 @@
 //! A plan: a selection resolved against one site.
 
 mod demands;
+mod room;
 
 use self::demands::demand_few;
 use crate::budget::Claim;
@@ -10,8 +11,8 @@ use crate::setup::Usage;
 use bench::device;
 use bench::experiment::placement;
 use bench::experiment::{
-    AnyExperiment, Card, DirFacts, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site,
-    Skip, ViewCard, lacks_loopback,
+    AnyExperiment, Card, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site, Skip,
+    ViewCard, lacks_loopback,
 };
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
@@ -124,30 +125,21 @@ pub fn plan(
     let chosen: Vec<(&'static Family, &'static dyn AnyExperiment)> = experiments(families)
         .filter(|(family, experiment)| selection.wants(family, experiment.card()))
         .collect();
-    let site = &shared(site, |id| chosen.iter().any(|(_, experiment)| experiment.card().id == id));
+    let site = &shared(site, selection, settings, &chosen);
     let levels = levels(&chosen);
     let mut planned = Planned::nothing(preset);
     planned.plan.looks = preset.looks().to_vec();
     planned.plan.stages = vec![Vec::new(); levels.iter().max().map_or(0, |last| last + 1)];
     for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
-        let params_of = |preset| settings.params(experiment.card(), preset);
-        let params = params_of(preset);
+        let params = settings.params(experiment.card(), preset);
         demand_few(experiment.card(), &params, None)?;
-        let quick = (preset > Preset::Quick).then(|| params_of(Preset::Quick));
         let mut entry = entry(experiment);
         let (mut left_out, mut offers) = (None, 0);
         for site in far_sites(experiment.card(), &params, site)? {
-            let offer_at = |params: &Params| offer(family, experiment, selection, params, &site);
-            match offer_at(&params) {
+            match offer(family, experiment, selection, &params, &site) {
                 Ok(offer) => {
                     offers += 1;
-                    let in_quick = quick
-                        .iter()
-                        .filter_map(|params| offer_at(params).ok()?.ok())
-                        .flat_map(|offer| offer.series)
-                        .flat_map(|series| series.cases.into_iter().map(|case| case.id))
-                        .collect();
-                    planned.add(&mut entry, experiment, offer, stage, &site, &in_quick);
+                    planned.add(&mut entry, experiment, offer, stage, &site);
                 }
                 Err(nothing) => left_out = Some(nothing),
             }
@@ -176,9 +168,18 @@ pub fn plan(
 }
 
 /// The site where what may be written is divided among the chosen experiments.
-fn shared(site: &Site, is_chosen: impl Fn(&str) -> bool) -> Site {
-    let dir = |dir: DirFacts| DirFacts { shares: device::shares(is_chosen), ..dir };
-    Site { dir: site.dir.clone().map(dir), ..site.clone() }
+fn shared(
+    site: &Site,
+    selection: &Selection,
+    settings: &Settings,
+    chosen: &[(&'static Family, &'static dyn AnyExperiment)],
+) -> Site {
+    room::shared(site, chosen.iter().map(|(_, one)| one.card().id), |id, site| {
+        let (family, experiment) = chosen.iter().find(|(_, one)| one.card().id == id)?;
+        let params = settings.params(experiment.card(), Preset::Thorough);
+        let site = Site { case_ns: case_ns(Preset::Thorough), ..site.clone() };
+        offer(family, *experiment, selection, &params, &site).ok()?.ok()
+    })
 }
 
 impl Planned {
@@ -189,7 +190,6 @@ impl Planned {
         offer: Result<Offer, Skip>,
         stage: usize,
         site: &Site,
-        in_quick: &BTreeSet<CaseId>,
     ) {
         let card = experiment.card();
         match offer {
@@ -219,7 +219,7 @@ impl Planned {
                     self.plan.stages[stage].push(series.label());
                     let ids = series.cases.iter().map(|case| case.id.clone());
                     self.work.push(Work {
-                        in_quick: ids.filter(|id| in_quick.contains(id)).collect(),
+                        in_quick: ids.filter(|id| offer.in_quick.contains(id)).collect(),
                         preparation: experiment.prepare_cost(site, &series),
                         experiment,
                         series,
@@ -328,7 +328,7 @@ fn offer(
         let cases = offer.series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
         let wanted = cases.chain(offer.skipped.iter().map(|(case, _)| case));
         let wanted: BTreeSet<CaseId> = wanted.filter(|case| is_wanted(case)).cloned().gather();
-        if !wanted.is_empty() && device::shares(|id| id == card.id) > 0 {
+        if !wanted.is_empty() && device::share(card.id) > 0 {
             // What may be written is for these cases alone.
             offer = match offered(&Params { only: Some(wanted), ..params.clone() }) {
                 Ok(offer) => offer,

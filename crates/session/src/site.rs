@@ -160,7 +160,7 @@ fn dir_facts(
             false => mount.map(|mount| mount.fs.clone()).unwrap_or_default(),
         },
         allowance_bytes: allowance(found.free_bytes as f64) as u64,
-        shares: bench::device::ALL_SHARES,
+        portions: Vec::new(),
         path,
     })
 }

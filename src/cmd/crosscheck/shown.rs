@@ -11,6 +11,7 @@ use record::event::Event;
 use record::quantity::{digits, render};
 use record::run::Run;
 use report::{counted, shell};
+use session::Sink as _;
 use session::store::RecordFile;
 use std::time::{Duration, Instant};
 

@@ -116,12 +116,7 @@ pub fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 pub fn with_dir(site: Site, path: &str, allowance_bytes: u64) -> Site {
     let (path, file_system) = (path.into(), "ext4".to_owned());
     Site {
-        dir: Some(DirFacts {
-            path,
-            file_system,
-            allowance_bytes,
-            shares: crate::device::ALL_SHARES,
-        }),
+        dir: Some(DirFacts { path, file_system, allowance_bytes, portions: Vec::new() }),
         ..site
     }
 }

@@ -1,6 +1,5 @@
 use super::{CARD, EXPERIMENT, Faulted, device};
 use crate::memory::rehearsal;
-use bench::device::ALL_SHARES;
 use bench::experiment::fixtures::{bare_site, on_a_thread, recorded, sites};
 use bench::experiment::{AnyExperiment, DirFacts};
 use bench::prelude::*;
@@ -19,7 +18,7 @@ fn with_disk() -> Site {
             path: "/x".into(),
             file_system: "ext4".to_owned(),
             allowance_bytes: 1 << 34,
-            shares: ALL_SHARES,
+            portions: Vec::new(),
         }),
         ..bare_site()
     }
@@ -187,7 +186,7 @@ fn turns_alone_are_made_steadily_and_that_costs_its_time() {
         path: "/tmp/files".into(),
         file_system: "tmpfs".to_owned(),
         allowance_bytes: 1 << 30,
-        shares: ALL_SHARES,
+        portions: Vec::new(),
     });
     let of = |set: &[(&str, &str)]| {
         let set = [&[("fault", "stress,anonymous")], set].concat();
