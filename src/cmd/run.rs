@@ -21,7 +21,6 @@ use record::quantity::render_bytes;
 use record::run::Run;
 use report::build::compare::build;
 use report::terminal;
-use session;
 use session::machine::{Machine, UNSEEN};
 use session::node::STOPPING;
 use session::plan::default_budget;
