@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod cmd;
+mod imported;
 mod packed;
 mod published;
 mod sheet;

@@ -2,11 +2,10 @@
 
 use crate::cmd::choice::{Choice, PresetName};
 use crate::cmd::rendered::{Format, Shown};
-use crate::cmd::run::{progress_bar, remove, stop_flag};
+use crate::cmd::run::{Bar, remove, stop_flag};
 use crate::cmd::{Failure, choice, output};
 use analysis::paired::{Paired, paired};
 use anyhow::{Context, Result};
-use indicatif::ProgressBar;
 use record::run::Run;
 use report::build::paired::{Comparison, build, csv, json};
 use report::{html, markdown, terminal};
@@ -185,8 +184,7 @@ impl Args {
 
 /// Alternates rounds of both sides until enough is known, and gives both runs.
 fn measure(args: &Args, sides: [&mut Side; 2], stop: &AtomicBool) -> Result<[Run; 2], Failure> {
-    let bar = progress_bar();
-    bar.set_length(args.budget.as_secs().max(1));
+    let bar = Bar::new(true);
     let [a, b] = sides;
     let names = [a.name, b.name];
     let (mut quiet_a, mut quiet_b) = (|_: &Progress| {}, |_: &Progress| {});
@@ -195,7 +193,7 @@ fn measure(args: &Args, sides: [&mut Side; 2], stop: &AtomicBool) -> Result<[Run
         Stepwise::begin(&b.setup, &mut b.file, &mut quiet_b, stop)?,
     ];
     let ended = loop_pairs(args, names, &mut turns, &bar, stop);
-    bar.finish_and_clear();
+    bar.clear();
     let is_interrupted = !matches!(ended, Ok(true));
     let finished: Vec<Finished> =
         turns.into_iter().map(|turn| turn.end(is_interrupted)).collect::<Result<_>>()?;
@@ -209,7 +207,7 @@ fn loop_pairs(
     args: &Args,
     names: [&str; 2],
     turns: &mut [Stepwise<'_>; 2],
-    bar: &ProgressBar,
+    bar: &Bar,
     stop: &AtomicBool,
 ) -> Result<bool, Failure> {
     let began = Instant::now();
@@ -219,9 +217,8 @@ fn loop_pairs(
         // A B, B A: what drifts steadily cancels.
         let order = if pair % 2 == 1 { [0, 1] } else { [1, 0] };
         for side in order {
-            bar.set_position(began.elapsed().as_secs());
-            bar.set_message(format!("pair {pair}, {}", names[side]));
-            bar.tick();
+            let done = began.elapsed().as_secs_f64() / args.budget.as_secs_f64();
+            bar.draw(done, &format!("pair {pair}, {}", names[side]));
             let made = make(names[side], args.command(names[side]));
             // A signal reaches the command as well, and what it says then is not the cause.
             if stop.load(Ordering::Relaxed) {

@@ -4,11 +4,10 @@ use crate::cmd::run::stop_flag;
 use crate::cmd::{Failure, output, usage};
 use anyhow::Context;
 use metal::wait::{Want, any_unless};
+use session::agent::acceptor::Agent;
 use session::agent::key::{Key, Keys};
-use session::agent::listen::Listener;
 use session::agent::options::{self, Addresses, Options, SILENCE_MAX};
-use session::agent::stdio;
-use session::agent::worker_process::start_worker;
+use session::node::worker::Worker;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -33,7 +32,7 @@ hosts, listen on one and run on the other:
 A key per host: --key-file of the agent may list several, a line each: the 64 digits, then a name. A host whose \
 line is taken out is not let in to its next session; the agent need not start again.
 The agent serves one session at a time. A session says between its rounds that it lives and how long the next \
-takes: one that is frozen loses its place to the next that asks, a minute after that time.
+takes: one that is frozen loses its place a minute after that time.
 What is ordered and answered is encrypted and authenticated. In clear, readable on the way: both hellos with the \
 version, the payload of data connections, and what their ends say to each other (authenticated, not encrypted).")]
 pub struct Args {
@@ -81,7 +80,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         cpus: args.cpu.as_deref(),
         data: args.data,
         silence: SILENCE_MAX,
-        start_worker,
+        start_worker: Worker::start,
         log: &|line| log(io::stderr().as_fd(), line),
         stop: &stop,
     };
@@ -124,8 +123,8 @@ fn listen(options: &Options<'_>, at: SocketAddr, file: &Path) -> Result<(), Fail
     let keys = Keys::open(file).map_err(usage)?;
     // A usage error is reported now, not to the first session.
     options::site(options).map_err(usage)?;
-    let mut agent = Listener::new(options, keys, at)?;
-    let at = agent.address().context("cannot find the listening address")?;
+    let mut agent = Agent::listening(options, keys, at)?;
+    let at = agent.address()?;
     output::diagnose(&format!("plumb agent: listening at {at}"));
     Ok(agent.serve()?)
 }
@@ -142,10 +141,10 @@ fn on_stdio(options: &Options<'_>) -> Result<(), Failure> {
     let reader = duplicate(&io::stdin()).context("no standard input")?;
     let writer = duplicate(&io::stdout()).context("no standard output")?;
     let addresses = match std::env::var("SSH_CONNECTION") {
-        Ok(connection) => stdio::ssh_addresses(&connection),
+        Ok(connection) => Addresses::of_ssh(&connection),
         Err(_) => Addresses::default(),
     };
-    Ok(stdio::serve(options, reader, writer, addresses)?)
+    Ok(Agent::on_pipes(options, reader, writer, addresses).serve()?)
 }
 
 #[cfg(test)]

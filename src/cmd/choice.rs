@@ -45,9 +45,8 @@ pub struct Choice {
     /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
     #[arg(long, value_name = "LIST")]
     pub cpu: Option<String>,
-    /// Directory for the files that experiments write and remove; the selected ones divide nine
-    /// tenths of its free space [default: the current one, with at most 2 GiB and 5 % of its free
-    /// space]
+    /// Directory for the files that experiments write and remove; together they use at most 90 % of
+    /// its free space [default: the current directory, with at most 2 GiB and 5 % of its free space]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Another host for the network experiments: ssh://[USER@]HOST[:PORT], tcp://HOST:PORT (a
@@ -76,9 +75,9 @@ pub enum PresetName {
     Standard,
     /// About 90 minutes: all cases, and narrower intervals
     Thorough,
-    /// At most 30 minutes: the cases of the published reports, or the nearest; selectors add to
-    /// them, or with `!` take from them. Those of one report alone are `published/r1`, which has
-    /// this preset by itself
+    /// At most 30 minutes: the cases of the published reports, or the nearest; selectors add cases,
+    /// or with `!` leave some out. The selector `published/r1` chooses the cases of one report, with
+    /// this preset
     Reports,
 }
 

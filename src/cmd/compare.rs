@@ -5,6 +5,7 @@ mod fail_on;
 use crate::cmd::fail_on::{Rule, parse};
 use crate::cmd::rendered::{Format, Shown};
 use crate::cmd::{Failure, output, stored, usage};
+use crate::published::PREFIX;
 use analysis::compare::{Against, Comparison, Measured, compare};
 use analysis::figure::Figure;
 use analysis::figures;
@@ -110,11 +111,21 @@ pub fn run(args: Args) -> Result<(), Failure> {
     print(&args, &comparison)?;
     let is_apart = |against: &Against| against.figures.is_empty() && against.nearest.is_empty();
     if comparison.against.iter().all(is_apart) {
-        return Err(Failure::usage(
-            "the runs have no common figure; `plumb report RUN` shows what each has",
-        ));
+        return Err(Failure::Usage(nothing_common(&names)));
     }
     judge(&comparison, &rules)
+}
+
+/// What to do where runs have no figure in common: a published machine's are those of a preset.
+fn nothing_common(names: &[String]) -> String {
+    let way_out = match names.iter().find(|name| name.starts_with(PREFIX)) {
+        Some(published) => format!(
+            "the preset `reports` measures those of {published}: `plumb run {published}`, then \
+             compare again"
+        ),
+        None => "`plumb report RUN` shows what each has".to_owned(),
+    };
+    format!("the runs have no common figure; {way_out}")
 }
 
 /// The runs to compare, the base first. `last` alone: the last one against the one before it.

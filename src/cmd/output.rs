@@ -63,7 +63,22 @@ pub fn write(file: &Path, text: &str) -> Result<(), Failure> {
 /// Prints a diagnostic, which may contain texts of a record; one that cannot be printed has nowhere
 /// else to go.
 pub fn diagnose(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", lines(text));
+    let width = terminal_size::terminal_size_of(io::stderr());
+    let text = match width.filter(|_| io::stderr().is_terminal()) {
+        Some((width, _)) => at_words(&lines(text), usize::from(width.0)),
+        None => lines(text),
+    };
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Lines that are too long, broken at their words.
+fn at_words(text: &str, width: usize) -> String {
+    let fits = |line: &str| line.chars().count() <= width;
+    let broken = text.lines().map(|line| match fits(line) {
+        true => line.to_owned(),
+        false => terminal::wrapped(line, width, "").join("\n"),
+    });
+    broken.collect::<Vec<String>>().join("\n")
 }
 
 /// Whether the user agrees; `None` where there is no terminal to ask at. Errors: the answer cannot be
@@ -107,7 +122,13 @@ pub fn look() -> Look {
 
 #[cfg(test)]
 mod tests {
-    use super::coloured;
+    use super::{at_words, coloured};
+
+    #[test]
+    fn a_long_line_is_broken_at_words_and_others_stay() {
+        let found = at_words("  a  list\nplumb: a message that is long", 16);
+        assert_eq!(found, "  a  list\nplumb: a message\nthat is long");
+    }
 
     #[test]
     fn only_colours_reach_the_terminal() {

@@ -289,9 +289,9 @@ fn stated(prediction: &Prediction, metric: &Metric) -> String {
     match prediction.says(metric.unit) {
         Some(range) => format!(
             "{} ({} to {}), {}",
-            render(range.likely, metric.unit),
-            render(range.low, metric.unit),
-            render(range.high, metric.unit),
+            render(range.likely, metric.shown_unit()),
+            render(range.low, metric.shown_unit()),
+            render(range.high, metric.shown_unit()),
             prediction.because
         ),
         None => format!("not predictable from here, because: {}", prediction.why_not()),

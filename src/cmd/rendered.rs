@@ -14,7 +14,7 @@ pub enum Format {
     Terminal,
     /// One HTML page that opens offline
     Html,
-    /// Markdown that fits a comment on a pull request, and lists what it omits
+    /// Markdown for a comment on a pull request; a line says what it leaves out
     Markdown,
     /// One row per figure, and per run or node
     Csv,

@@ -1,5 +1,7 @@
 //! `plumb run`: measure.
 
+mod progress;
+
 use crate::cmd::choice::{Choice, PresetName};
 use crate::cmd::report::{Format, render, screen};
 use crate::cmd::{BUILD, Failure, output, predict, usage};
@@ -11,20 +13,22 @@ use anyhow::{Context, Result};
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
 use clap::ValueEnum as _;
-use indicatif::{ProgressBar, ProgressStyle};
+pub(super) use progress::Bar;
+pub use progress::duration;
+use progress::{Display, Expected};
 use record::event::{End, Ending, Options, PlannedExperiment};
 use record::quantity::render_bytes;
 use record::run::Run;
 use report::build::compare::build;
 use report::terminal;
-use session::child::STOPPING;
+use session;
 use session::machine::{Machine, UNSEEN};
+use session::node::STOPPING;
 use session::plan::default_budget;
 use session::resume::{command, resume};
 use session::setup::{Setup, run_name};
 use session::store::journal::{self, WorkDir};
 use session::store::{self, RecordFile, Store};
-use session::{self, Progress};
 use signal_hook::consts::SIGHUP;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,6 +44,13 @@ pub struct Args {
     /// Record file [default: a new one in the store; `plumb runs` lists it]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Name of the run, in place of its time and host [default: for example 2026-11-30T08-15-00-vm].
+    /// Further runs of the name get -2, -3 …; `compare`, `report` and `trend --name` take it
+    #[arg(long, value_name = "NAME", value_parser = run_name_of, conflicts_with = "resume")]
+    name: Option<String>,
+    /// Measure so many times, each a run of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["resume", "out", "report"])]
+    repeat: u32,
     /// Continue an interrupted or killed run, with the options it was started with. A record starts
     /// no program and no connection by itself: repeat --peer
     #[arg(long, value_name = "RUN", conflicts_with_all = ["selectors", "preset", "budget", "precision", "seed", "set", "cpu", "dir", "key_file", "out"])]
@@ -83,28 +94,38 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     // From here on a signal ends the run cleanly.
     let stop = stop_flag()?;
+    for nth in 1..=args.repeat {
+        if args.repeat > 1 && !args.quiet {
+            output::diagnose(&format!("plumb: run {nth} of {}", args.repeat));
+        }
+        measure(&args, &stop)?;
+    }
+    Ok(())
+}
+
+fn measure(args: &Args, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let store = Store::here();
     let say = |text: String| {
         if !args.quiet {
             output::diagnose(&format!("plumb: {text}"));
         }
     };
-    for note in journal::recover(&store, &stop) {
+    for note in journal::recover(&store, stop) {
         say(note);
     }
     let continued = args.resume.is_some();
-    let machine = machine(&args, &stop, say);
+    let machine = machine(args, stop, say);
     let begun = match (&args.resume, machine) {
-        _ if is_set(&stop) => Err(nothing_yet(continued)),
+        _ if is_set(stop) => Err(nothing_yet(continued)),
         (Some(run), machine) => {
-            resume(&store, run, &args.choice.peer, BUILD, FAMILIES, machine, &stop)
+            resume(&store, run, &args.choice.peer, BUILD, FAMILIES, machine, stop)
                 .map(|(setup, file, run)| (setup, file, Some(run)))
                 .map_err(Failure::from)
         }
-        (None, machine) => start(&store, &args, machine, &stop),
+        (None, machine) => start(&store, args, machine, stop),
     };
     // What failed after a signal failed for it.
-    let or_stopped = |failure| match is_set(&stop) {
+    let or_stopped = |failure| match is_set(stop) {
         true => nothing_yet(continued),
         false => failure,
     };
@@ -116,17 +137,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
             path.display()
         )));
     }
-    let work = setup.make_dirs(&store, &stop).map_err(|error| or_stopped(Failure::from(error)))?;
-    let bar = if args.quiet { ProgressBar::hidden() } else { progress_bar() };
+    let work = setup.make_dirs(&store, stop).map_err(|error| or_stopped(Failure::from(error)))?;
+    let expected = Expected::new(&setup, resumed.as_ref());
     say(format!(
-        "{} series, expected time {}; the record is {}",
+        "{} series, expected time {expected}; the record is {}",
         setup.planned.work.len(),
-        duration(expected(setup.planned.plan.eta_s, resumed.as_ref())),
         path.display()
     ));
-    let mut shown = |progress: &Progress| show(&bar, progress);
-    let finished = session::run(&setup, &mut file, &mut shown, &stop, resumed);
-    bar.finish_and_clear();
+    let mut display = Display::new(args.quiet);
+    let finished =
+        session::run(&setup, &mut file, &mut |progress| display.show(progress), stop, resumed);
+    display.end();
     for lost in setup.remotes.values().filter(|remote| remote.is_lost()) {
         output::diagnose(&format!("plumb: the connection to the far end {} is lost", lost.name()));
     }
@@ -160,6 +181,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         () => screen(&run, &name, false, output::look()) + &beside(&run, &args.choice.selectors),
     };
     output::print(&text)?;
+    if let Some(why) = expected.why_longer(&run) {
+        say(why);
+    }
     if unreached > 0 {
         say(format!(
             "the time budget ran out before {unreached} cases had a round; raise it with --budget"
@@ -269,7 +293,7 @@ fn start(
     if let Some(out) = &args.out {
         store::file::check_directory(out).context("--out").map_err(usage)?;
     }
-    let name = run_name();
+    let name = args.name.clone().unwrap_or_else(run_name);
     let mut setup = args.choice.setup(Some(name.clone()), machine, stop)?;
     setup.measures_something()?;
     if let Some(file) = &args.predictions {
@@ -300,8 +324,27 @@ fn start(
         };
         Failure::Usage(format!("{error:#}; {way_out}"))
     })?;
+    // A store that cannot be written has no `last` of this run either.
+    let _ = store.remember(file.path());
     setup.name = name;
     Ok((setup, file, None))
+}
+
+/// Most letters of a run's name.
+const NAME_MOST: usize = 64;
+
+/// A name for a run: a file's name, and none that means something else.
+fn run_name_of(text: &str) -> Result<String, String> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let begins_well = text.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+    let is_taken = ["last", "last-crosscheck"].contains(&text) || text.ends_with(".jsonl");
+    match begins_well && text.chars().all(is_plain) && text.len() <= NAME_MOST && !is_taken {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "type at most {NAME_MOST} letters, digits, `-`, `_` and `.`, beginning with a letter or \
+             digit; not `last`"
+        )),
+    }
 }
 
 /// Whether an error is a full disk, or the limit on the size of files.
@@ -309,12 +352,6 @@ fn has_no_room(error: &anyhow::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
     matches!(kind, Some(StorageFull | QuotaExceeded | FileTooLarge))
-}
-
-/// Time that a planned run takes from here on.
-fn expected(eta_s: f64, resumed: Option<&Run>) -> Duration {
-    let spent = resumed.map_or(Duration::ZERO, session::spent);
-    Duration::from_secs_f64(eta_s).saturating_sub(spent)
 }
 
 /// Removes the work directories; those that hang in less time.
@@ -375,7 +412,7 @@ fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
     let is_nothing = run.outcomes.iter().all(|of| of.outcome == Ending::Skipped);
     let why = run.outcomes.iter().rev().find_map(|of| of.reason.as_deref());
     if let Some(why) = why.filter(|_| is_nothing) {
-        return Err(Failure::Failed(anyhow::anyhow!("nothing was measured: {why}")));
+        return Err(Failure::Failed(anyhow::anyhow!("{why}; nothing was measured")));
     }
     let has_failed = |planned: &&PlannedExperiment| {
         let own = run.outcomes.iter().filter(|outcome| outcome.experiment == planned.id);
@@ -394,39 +431,10 @@ fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Shows progress. Drawn here and never by a timer: no thread wakes while a round is timed.
-fn show(bar: &ProgressBar, progress: &Progress) {
-    let whole = progress.elapsed + progress.left;
-    bar.set_length(whole.as_secs().max(1));
-    bar.set_position(progress.elapsed.as_secs());
-    bar.set_message(format!(
-        "{} ({}), round {} of {}, {} left",
-        progress.series,
-        progress.cases,
-        progress.round,
-        progress.look,
-        duration(progress.left)
-    ));
-    bar.tick();
-}
-
-/// On a terminal only; indicatif hides it elsewhere.
-pub(super) fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} {percent:>3}% {wide_msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(1).with_style(style)
-}
-
-/// A time in whole seconds, rounded up.
-pub fn duration(time: Duration) -> String {
-    humantime::format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64)).to_string()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{expected, has_no_room, is_implausible};
+    use super::{has_no_room, is_implausible, run_name_of};
     use crate::cmd::choice::{Choice, PresetName};
-    use analysis::sample;
     use anyhow::Context as _;
     use std::io;
     use std::time::Duration;
@@ -453,12 +461,13 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_run_takes_only_the_time_that_is_left() {
-        let mut run = sample::run();
-        run.rounds.last_mut().expect("has rounds").at_s = 250.0;
-        let seconds = Duration::from_secs;
-        assert_eq!(expected(360.0, None), seconds(360));
-        assert_eq!(expected(360.0, Some(&run)), seconds(110));
-        assert_eq!(expected(200.0, Some(&run)), Duration::ZERO);
+    fn a_run_has_the_name_of_a_file() {
+        for name in ["before", "2.6-rc1_b", "a"] {
+            assert_eq!(run_name_of(name).as_deref(), Ok(name));
+        }
+        let long = "a".repeat(65);
+        for name in ["", "last", "a/b", "-x", ".x", "x.jsonl", "a b", &long] {
+            assert!(run_name_of(name).is_err(), "{name}");
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! `plumb runs`: what is stored here, and what becomes of it.
 
 mod export;
+mod import;
 
 use crate::cmd::{Failure, output, stored, time, usage};
-use crate::published;
+use crate::{imported, published};
 use record::crosscheck::CROSSCHECK;
 use record::event::End;
 use record::quantity::render_bytes;
@@ -14,8 +15,8 @@ use session::store::journal::left_elsewhere;
 use session::store::summary::{Beside, Facts, State, Stored};
 use std::time::SystemTime;
 
-/// Lists the stored runs and crosschecks, oldest first, the published machines, and what killed runs
-/// left on other machines or in containers.
+/// Lists stored runs and crosschecks (oldest first), built-in published machines, and leftovers of
+/// killed runs on other machines or in containers.
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -39,6 +40,8 @@ enum Command {
     Prune(PruneArgs),
     /// Copies the records of stored runs, writes sheets of their machines, or their figures for databases
     Export(export::Args),
+    /// Keeps machines of others to compare with: a sheet, or instance types of a clone of a public data set
+    Import(import::Args),
 }
 
 #[derive(clap::Args)]
@@ -78,15 +81,26 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None => list(&store, args.list.json),
         Some(Command::List(args)) => list(&store, args.json),
         Some(Command::Delete(args)) => {
-            let names = names(&store, &args.runs)?;
-            let question = format!("Remove {}?", names.join(", "));
+            let known = imported::names(&store);
+            let (machines, runs): (Vec<String>, Vec<String>) =
+                args.runs.into_iter().partition(|name| known.contains(name));
+            let names = names(&store, &runs)?;
+            let all = [machines.clone(), names.clone()].concat();
+            let question = format!("Remove {}?", all.join(", "));
             match args.yes || output::asked(&question)?.unwrap_or(true) {
-                true => delete(&store, &names, false),
+                true => {
+                    for name in &machines {
+                        imported::remove(&store, name)?;
+                        output::print(&format!("removed {name}\n"))?;
+                    }
+                    delete(&store, &names, false)
+                }
                 false => Err(Failure::usage("nothing was removed")),
             }
         }
         Some(Command::Prune(args)) => prune(&store, &args),
         Some(Command::Export(args)) => export::export(&store, &args),
+        Some(Command::Import(args)) => import::import(&store, &args),
     }
 }
 
@@ -100,6 +114,8 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
         let mut runs: Vec<Value> = stored.iter().map(object).collect();
         let published = published::names().into_iter();
         runs.extend(published.map(|name| json!({"run": name, "state": "published"})));
+        let imported = imported::names(store).into_iter();
+        runs.extend(imported.map(|name| json!({"run": name, "state": "imported"})));
         let left = left_elsewhere(store).into_iter();
         runs.extend(left.map(|left| {
             let paths = left.paths.iter().map(|path| path.to_string_lossy());
@@ -126,6 +142,9 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     }
     for name in published::names() {
         text.push_str(&format!("{name}  published figures, read-only\n"));
+    }
+    for name in imported::names(store) {
+        text.push_str(&format!("{name}  imported\n"));
     }
     for left in left_elsewhere(store) {
         let paths: Vec<_> = left.paths.iter().map(|path| path.display().to_string()).collect();

@@ -7,7 +7,7 @@ use metal::known_answer::{self, Answer};
 /// Runs each benchmark loop briefly and checks its result. Exit code 1 names the wrong ones.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Name also the bodies that are right
+    /// List also the loops whose result is right
     #[arg(long)]
     all: bool,
 }

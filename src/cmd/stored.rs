@@ -1,8 +1,8 @@
 //! Runs by what a user calls them: a path, a stored name or a unique prefix of one, `last`, or a
-//! published machine; and what the stored runs say together.
+//! published or imported machine; and what the stored runs say together.
 
 use crate::cmd::{Failure, output, usage};
-use crate::published;
+use crate::{imported, published};
 use analysis::compare::conditions::settings;
 use analysis::figure::Figure;
 use analysis::history::{Earlier, History, used_rounds};
@@ -18,19 +18,43 @@ use session::store::summary::{About, Beside, Content, Facts, Reader, Row, State,
 use session::store::{self, Store, file};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Damaged lines that are named one by one.
 const DAMAGED_SHOWN: usize = 10;
 
+/// The run of a published or imported machine, whose figures are in no record; `None` for another name.
+/// Errors: the name means several, or the machine's sheet is refused.
+fn of_machine(name: &str) -> Result<Option<Run>, Failure> {
+    match published::run(name).map_err(Failure::Usage)? {
+        Some(run) => Ok(Some(run)),
+        None => imported::run(&Store::here(), name).map_err(usage),
+    }
+}
+
 /// The run of a name.
 /// Errors: there is none, there are several, or it cannot be read.
 pub fn open(name: &str) -> Result<Run, Failure> {
-    if let Some(run) = published::run(name).map_err(Failure::Usage)? {
+    if let Some(run) = of_machine(name)? {
         return Ok(run);
     }
-    let path = Store::here().find(name).map_err(usage)?;
+    let path = find(name)?;
     read(&path).map(|(run, _)| run)
+}
+
+/// The record of a name. Warns where a record outside of the store is newer than `last`.
+/// Errors: as [`open`].
+pub fn find(name: &str) -> Result<PathBuf, Failure> {
+    let store = Store::here();
+    let path = store.find(name).map_err(usage)?;
+    if let Some(newer) = store.newer_elsewhere(&path).filter(|_| name == "last") {
+        output::diagnose(&format!(
+            "plumb: a newer record is not in the store: {}; `last` is {}",
+            newer.display(),
+            path.display()
+        ));
+    }
+    Ok(path)
 }
 
 /// The run of a record, and the length of the record's whole lines in bytes. What was lost is
@@ -84,10 +108,10 @@ fn with_keys(mut run: Run) -> Run {
 /// The run of a name without what names its machine or user.
 /// Errors: as [`open`].
 pub fn redacted(name: &str) -> Result<Run, Failure> {
-    if let Some(run) = published::run(name).map_err(Failure::Usage)? {
+    if let Some(run) = of_machine(name)? {
         return Ok(run);
     }
-    let path = Store::here().find(name).map_err(usage)?;
+    let path = find(name)?;
     recording(&path)?;
     let file = file::reader(&path).with_context(|| path.display().to_string()).map_err(usage)?;
     let mut redaction = None;
@@ -112,6 +136,7 @@ pub fn last_two() -> Result<[String; 2], Failure> {
     else {
         return Err(Failure::Usage(format!("{needed}; `plumb runs` lists the stored ones")));
     };
+    find("last")?;
     if let Some((before, _)) = before.iter().rfind(|(_, other)| facts.is_alike(other)) {
         return Ok([*before, *last].map(str::to_owned));
     }

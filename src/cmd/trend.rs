@@ -34,6 +34,9 @@ pub struct Args {
     /// Take the machine (and build profile of plumb) of this run
     #[arg(long, value_name = "RUN", default_value = "last")]
     like: String,
+    /// Only the runs of this name and its repeats (`plumb run --name NAME --repeat N`)
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Exit with 1 if the level of a figure has shifted as this rule says: slower, faster, changed or
     /// never; `slower:5%` for shifts of at least 5 %; `slower:5%@memory` for these figures alone
     /// (selectors as in `plumb run`); may be repeated
@@ -103,7 +106,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let wanted = Wanted::parse(&args.key, args.metric.as_deref()).map_err(Failure::Usage)?;
     let rules = parse(&args.fail_on, &fail_on::WORDS).map_err(Failure::Usage)?;
     let store = Store::here();
-    let known = Known::new(stored::list(&store, |_| true)?, &wanted);
+    let mut all = stored::list(&store, |_| true)?;
+    if let Some(name) = &args.name {
+        all.retain(|stored| is_repeat(&stored.name, name));
+    }
+    let known = Known::new(all, &wanted);
     let like = like(&known, &store, &args.like)?;
     // A crosscheck measured nothing itself.
     let measured = known.runs.iter().filter(|(_, of)| !of.is_crosscheck());
@@ -135,6 +142,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let found = trends_by(runs.iter().copied().map(run_of).collect(), figures, &mut chance);
     args.shown.place.write(&rendered(&args, &found, like))?;
     fail_on::judge(&found, &rules, &mut chance)
+}
+
+/// Whether a run has this name, or that name and a number.
+fn is_repeat(run: &str, name: &str) -> bool {
+    let number = run.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+    run == name || number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 fn rendered(args: &Args, found: &Trends, like: &Facts) -> String {
@@ -312,6 +325,19 @@ mod tests {
         let key = Key::new("memory.latency", &case, "latency");
         let wanted = Wanted::parse(text, metric).expect("it can be meant");
         assert_eq!(wanted.admits(&key), is_wanted, "{text} {metric:?}");
+    }
+
+    #[test]
+    fn repeats_of_a_name_have_a_number_behind_it() {
+        for (run, expected) in [
+            ("tune", true),
+            ("tune-2", true),
+            ("tune-x", false),
+            ("tuned", false),
+            ("tune2", false),
+        ] {
+            assert_eq!(super::is_repeat(run, "tune"), expected, "{run}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `plumb worker`: the child that measures; the session starts it.
 
-use crate::cmd::Failure;
+use crate::cmd::{BUILD, Failure};
 use session::worker;
 
 /// Measures one order from standard input; started by a session, not by hand.
@@ -11,5 +11,5 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    Ok(worker::serve(catalogue::FAMILIES, args.parent)?)
+    Ok(worker::serve(catalogue::FAMILIES, BUILD, args.parent)?)
 }

@@ -32,7 +32,7 @@ const OWN: &[(&str, &str, Option<Unit>)] = &[
 ];
 
 /// The run of a machine. What only plots show, and pictures over time, are the whole report's.
-pub(super) fn run(found: &Found) -> Run {
+pub(super) fn run(found: &Found<'_>) -> Run {
     let Found { sheet, figures, .. } = found;
     let report = sheet.report.as_ref().expect("a test reads every machine");
     let is_whole = figures.len() == sheet.figures.len();
@@ -65,11 +65,12 @@ pub(super) fn run(found: &Found) -> Run {
         session_cpu_s: 0.0,
         session_peak_bytes: 0,
         synced: Default::default(),
+        programs: Vec::new(),
     }));
     run
 }
 
-fn header(found: &Found, report: &Report) -> Header {
+fn header(found: &Found<'_>, report: &Report) -> Header {
     let Found { machine, name, sheet, .. } = found;
     let mut environment = report.environment.clone();
     let clocks = environment.get("clocks").cloned();
@@ -155,6 +156,7 @@ fn manual(report: &Report, id: &str, figures: &[&&Figure]) -> String {
 /// A figure with its caveats: slips first, the nearest case last.
 fn derived(report: &Report, figure: &Figure) -> Derived {
     let source = Value::from(format!("{} {}", report.name, figure.table));
+    let (value, ci) = figure.estimate_printed();
     let mut at = figure.at.clone();
     at.insert("source".to_owned(), source);
     let [slip, near, differs, moves] =
@@ -170,8 +172,8 @@ fn derived(report: &Report, figure: &Figure) -> Derived {
         experiment: figure.experiment.clone(),
         case: figure.case.clone(),
         metric: figure.metric.clone(),
-        value: figure.value,
-        ci: None,
+        value,
+        ci,
         confidence: None,
         presence: 1.0,
         at,

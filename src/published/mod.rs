@@ -62,6 +62,18 @@ pub fn run(typed: &str) -> Result<Option<Run>, String> {
     Ok(machine.map(|found| build::run(&found)))
 }
 
+/// The run of another machine, whose sheet has what a report states.
+pub fn run_of(name: &str, sheet: &Sheet) -> Run {
+    let (machine, name) = (name.to_owned(), name.to_owned());
+    build::run(&Found {
+        machine,
+        name,
+        sheet,
+        figures: sheet.figures.iter().collect(),
+        plots: Vec::new(),
+    })
+}
+
 /// What is measured: selectors, and values of parameters as `--set` takes them.
 pub struct Cases {
     pub selectors: Vec<String>,
@@ -101,18 +113,18 @@ fn plots(sheet: &Sheet) -> impl Iterator<Item = &Plot> {
 }
 
 /// A machine, with all its figures or those of a table.
-struct Found {
+struct Found<'sheet> {
     machine: String,
     /// The run's name: with the table, where one is meant.
     name: String,
-    sheet: &'static Sheet,
-    figures: Vec<&'static Figure>,
-    plots: Vec<&'static Plot>,
+    sheet: &'sheet Sheet,
+    figures: Vec<&'sheet Figure>,
+    plots: Vec<&'sheet Plot>,
 }
 
 /// What a typed name means: `published/` and a machine's name or the part of it before a hyphen, as
 /// in `published/r1`; after a colon a table by its name in the report.
-fn find(typed: &str) -> Result<Option<Found>, String> {
+fn find(typed: &str) -> Result<Option<Found<'static>>, String> {
     let Some(rest) = typed.strip_prefix(PREFIX) else { return Ok(None) };
     let (machine, table) = rest.split_once(':').unwrap_or((rest, ""));
     let is_meant = |name: &str| {

@@ -1,9 +1,12 @@
 //! A machine as data: its description and the figures of one run, without what names it
 //! (docs/SHEETS.md). Laws are judged by sheets of many machines.
 
+pub mod cloud;
 pub mod export;
 #[cfg(test)]
 mod fit;
+#[cfg(test)]
+mod judge;
 #[cfg(test)]
 mod score;
 #[cfg(test)]
@@ -20,6 +23,7 @@ use host::given::FACTS;
 use record::event::{Outcome, Prediction, Trace};
 use record::key::{CaseId, FAR, Key, LOOPBACK, Value};
 use record::metric::Metric;
+use record::order::Gather as _;
 use record::unit::Unit;
 use record::view::View;
 use serde::{Deserialize, Serialize};
@@ -78,6 +82,26 @@ pub struct Report {
     /// What its text does not contain: plots, and a table that is a picture.
     #[serde(default)]
     pub outcomes: Vec<Outcome>,
+}
+
+impl Report {
+    /// What an imported machine states in place of a report.
+    pub fn imported(name: &str, sheet: &Sheet) -> Report {
+        let method = format!("The figures come from {}.", sheet.source);
+        let ids = sheet.figures.iter().map(|figure| figure.experiment.clone());
+        Report {
+            name: name.to_owned(),
+            dated: String::new(),
+            counter_hz: 0.0,
+            core_hz: 0.0,
+            environment: BTreeMap::new(),
+            methods: ids.map(|id| (id, method.clone())).gather(),
+            views: BTreeMap::new(),
+            traces: Vec::new(),
+            plots: Vec::new(),
+            outcomes: Vec::new(),
+        }
+    }
 }
 
 /// A plot of a report whose points are not printed, or not all of them.
@@ -221,30 +245,36 @@ impl Sheet {
     /// A sheet from its text. Errors: what is wrong with it, and in which line.
     pub fn read(text: &str) -> Result<Sheet, Refused> {
         let sheet: Sheet = serde_json::from_slice(text.as_bytes())?;
-        let refuse = |(member, nth), why| {
+        let refuse = |(member, nth): (&str, usize), why| {
             let lines = text.lines().enumerate();
             let mut named = lines.flat_map(|(at, line)| line.matches(member).map(move |_| at + 1));
             Refused { line: named.nth(nth).unwrap_or_default(), why }
         };
-        let has = sheet.host.cpu.usable();
-        if let Some(cpu) = sheet.cpus.iter().find(|cpu| !has.contains(cpu)) {
-            return Err(refuse(("\"cpus\"", 0), format!("the machine has no CPU {cpu}")));
+        sheet.checked().map_err(|(place, why)| refuse(place, why))
+    }
+
+    /// The sheet, if a machine can be as it says. Errors: what is impossible, with the member that says
+    /// so and its number among those of this name.
+    fn checked(self) -> Result<Sheet, ((&'static str, usize), String)> {
+        let has = self.host.cpu.usable();
+        if let Some(cpu) = self.cpus.iter().find(|cpu| !has.contains(cpu)) {
+            return Err((("\"cpus\"", 0), format!("the machine has no CPU {cpu}")));
         }
-        if sheet.cpus.is_empty() {
-            return Err(refuse(("\"cpus\"", 0), "no CPU is named".to_owned()));
+        if self.cpus.is_empty() {
+            return Err((("\"cpus\"", 0), "no CPU is named".to_owned()));
         }
-        if sheet.figures.is_empty() {
-            return Err(refuse(("\"figures\"", 0), "no figure".to_owned()));
+        if self.figures.is_empty() {
+            return Err((("\"figures\"", 0), "no figure".to_owned()));
         }
         let mut keys = BTreeSet::new();
-        for (nth, figure) in sheet.figures.iter().enumerate() {
+        for (nth, figure) in self.figures.iter().enumerate() {
             let place = ("\"experiment\"", nth);
-            figure.check().map_err(|why| refuse(place, why))?;
+            figure.check().map_err(|why| (place, why))?;
             if !keys.insert(figure.key()) {
-                return Err(refuse(place, format!("{} is there twice", figure.key())));
+                return Err((place, format!("{} is there twice", figure.key())));
             }
         }
-        Ok(sheet)
+        Ok(self)
     }
 
     /// Its text: a line for each figure. Errors: it has what JSON has not.
@@ -284,7 +314,12 @@ impl Figure {
     /// The value that a report prints: while the core was this machine's alone, where that is known.
     #[cfg(test)]
     fn printed(&self) -> f64 {
-        self.alone.map_or(self.value, |alone| alone.value)
+        self.estimate_printed().0
+    }
+
+    /// The same with its interval.
+    pub fn estimate_printed(&self) -> (f64, Option<(f64, f64)>) {
+        self.alone.map_or((self.value, self.ci), |alone| (alone.value, alone.ci))
     }
 
     /// Key of the case that stands beside a report's figure where this machine lacks the nearest one.

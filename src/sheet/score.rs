@@ -78,7 +78,7 @@ pub(super) struct Judged<'a> {
 
 pub(super) fn machines() -> Vec<Machine> {
     let mut all: Vec<Machine> =
-        sheets().into_iter().map(|(name, text)| of_sheet(&name, &text)).collect();
+        sheets().into_iter().map(|(name, text)| read(&name, &text)).collect();
     for (name, sheet) in SHEETS.iter() {
         let scored = sheet.figures.iter().filter(|figure| figure.scored);
         let figures: Vec<Measured> = scored.map(of_report).collect();
@@ -97,14 +97,18 @@ fn of_report(figure: &Figure) -> Measured {
     Measured { experiment, metric, case, value: figure.value }
 }
 
-fn of_sheet(name: &str, text: &str) -> Machine {
-    let sheet = Sheet::read(text).unwrap_or_else(|why| panic!("{name}: {why}"));
+fn read(name: &str, text: &str) -> Machine {
+    of_sheet(name, &Sheet::read(text).unwrap_or_else(|why| panic!("{name}: {why}")))
+}
+
+/// The machine of a sheet, with all its figures in their order.
+pub(super) fn of_sheet(name: &str, sheet: &Sheet) -> Machine {
     let figures = sheet.figures.iter().map(|figure| {
         let (experiment, metric) = figure.metric().expect("reading has checked it");
         let case = Case { id: figure.key().case, at: figure.at.clone() };
         Measured { experiment, metric, case, value: figure.printed() }
     });
-    machine(name.to_owned(), site(&sheet), figures.collect())
+    machine(name.to_owned(), site(sheet), figures.collect())
 }
 
 /// The machine as laws see it, with its files at `/`.
@@ -113,7 +117,7 @@ fn site(sheet: &Sheet) -> Site {
         path: FILES.into(),
         file_system: mount.fs.clone(),
         allowance_bytes: 0,
-        shares: 0,
+        portions: Vec::new(),
     });
     let (host, stop) = (sheet.host.clone(), AtomicBool::new(false));
     let bare =
@@ -185,7 +189,7 @@ impl<'a> Judged<'a> {
     }
 
     /// The same as wide as residuals of other machines make it.
-    fn as_wide_as(self, widths: &Widths) -> Judged<'a> {
+    pub(super) fn as_wide_as(self, widths: &Widths) -> Judged<'a> {
         let (range, otherwise) = (self.range, self.otherwise);
         let raw = Prediction { otherwise, ..Prediction::new(range, String::new()) };
         let (site, id) = (&self.machine.site, self.experiment());
@@ -229,7 +233,7 @@ fn left_out() -> Vec<Judged<'static>> {
     APART.iter().flat_map(of_machine).collect()
 }
 
-fn row(tally: &Tally) -> String {
+pub(super) fn row(tally: &Tally) -> String {
     let share = |part: usize| 100.0 * tally.share(part).unwrap_or(0.0);
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
     let Tally {

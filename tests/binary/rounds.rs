@@ -211,7 +211,7 @@ fn the_budget_ends_a_run_and_says_so() {
     assert_eq!(events_of_kind(&events, "outcome").into_iter().filter(over).count(), 5);
     // A run that measured nothing is no success, also where it is quiet.
     let nothing = here.ends(3, &["run", "selftest.pulse", "-q", "--budget", "1ms"]);
-    assert!(nothing.err.contains("nothing was measured: the budget ran out"), "{nothing:?}");
+    assert!(nothing.err.contains("; nothing was measured"), "{nothing:?}");
 }
 
 #[test]

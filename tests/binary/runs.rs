@@ -337,3 +337,24 @@ fn a_crosscheck_is_reported_in_every_format() {
         assert!(!without.out.contains(part), "{format}");
     }
 }
+
+#[test]
+fn runs_have_names_and_repeats_and_last_knows_a_newer_record_elsewhere() {
+    let here = Here::new();
+    let named = [&REHEARSAL[..], &["--name", "before", "--repeat", "2"]].concat();
+    let answer = here.ends(0, &named);
+    assert!(answer.err.contains("run 2 of 2"), "{answer:?}");
+    assert!(answer.err.contains("first rounds, stage 1: "), "a line for each phase: {answer:?}");
+    let names: Vec<Value> = listed(&here).into_iter().map(|run| run["name"].clone()).collect();
+    assert_eq!(names, ["before", "before-2"]);
+    let answer = here.plumb(&["compare", "before", "before-2", "--fail-on", "never"]);
+    assert!(answer.out.contains("B = before-2 against A = before"), "{answer:?}");
+    assert_eq!(here.plumb(&["trend", "--name", "after"]).code, Some(2));
+    let elsewhere = [&REHEARSAL[..], &["--out", "new.jsonl", "-q"]].concat();
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    here.ends(0, &elsewhere);
+    let answer = here.ends(0, &["report", "last"]);
+    assert!(answer.err.contains("a newer record is not in the store: "), "{answer:?}");
+    let answer = here.plumb(&["run", "--name", "last"]);
+    assert!(answer.code == Some(2) && answer.err.contains("not `last`"), "{answer:?}");
+}

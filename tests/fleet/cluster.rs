@@ -17,8 +17,6 @@ pub struct Cluster {
     daemons: Vec<Child>,
     /// They are removed after the daemons have ended.
     _groups: Vec<Rc<Group>>,
-    /// Whether what is measured on one node waits for the others, as they share their CPUs.
-    pub takes_turns: bool,
 }
 
 impl Cluster {
@@ -44,7 +42,7 @@ impl Cluster {
             daemons.push(network.boot(node, &special, &["slurmd", "-D", "-f", file]));
             groups.extend(special.group);
         }
-        let cluster = Cluster { network, munge, daemons, _groups: groups, takes_turns: false };
+        let cluster = Cluster { network, munge, daemons, _groups: groups };
         wait_within(START, "idle nodes", || {
             let idle = cluster.command("sinfo").args(["-h", "-t", "idle", "-o", "%D"]).output();
             let idle = String::from_utf8(idle.unwrap().stdout).unwrap();
@@ -58,11 +56,9 @@ impl Cluster {
         let mut command = self.network.command(0, program);
         command
             .env("SLURM_CONF", self.network.here.path("slurm.conf"))
-            .current_dir(self.network.here.path("shared"));
-        if !self.takes_turns {
+            .current_dir(self.network.here.path("shared"))
             // What is measured on one node does not wait for the others: each has its own /mnt.
-            command.env("PLUMB_LOCK", "/mnt/plumb.lock");
-        }
+            .env("PLUMB_LOCK", "/mnt/plumb.lock");
         command
     }
 
@@ -141,7 +137,7 @@ SlurmdParameters=config_overrides
 ReturnToService=2
 MpiDefault=none
 SwitchType=switch/none
-SlurmdTimeout=10
+SlurmdTimeout=300
 KillWait=3
 ",
         name(0),

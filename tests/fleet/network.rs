@@ -24,8 +24,6 @@ pub struct Network {
 pub struct Special {
     /// Control group of all its processes.
     pub group: Option<Rc<Group>>,
-    /// Files that it sees in the place of others: the file, and what it is.
-    pub files: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Network {
@@ -124,10 +122,7 @@ impl Network {
     pub fn boot(&self, host: usize, special: &Special, program: &[&str]) -> Child {
         let own = self.here.path(&name(host));
         fs::create_dir_all(&own).unwrap();
-        let mut inside = format!("hostname {}; mount --bind {} /mnt; ", name(host), own.display());
-        for (file, of_host) in &special.files {
-            write!(inside, "mount --bind {} {}; ", of_host.display(), file.display()).unwrap();
-        }
+        let inside = format!("hostname {}; mount --bind {} /mnt; ", name(host), own.display());
         let mut script = "set -e; ".to_owned();
         if let Some(group) = &special.group {
             write!(script, "echo $$ >{}/cgroup.procs; ", group.0.display()).unwrap();

@@ -119,7 +119,9 @@ pub fn frames() -> Vec<Vec<u8>> {
     let mut samples = Vec::new();
     for event in analysis::sample::events() {
         match event {
-            Event::Samples(one) if samples.len() < 3 => samples.push(FromWorker::Samples(one)),
+            Event::Samples(_) if samples.len() < 3 => {
+                samples.push(FromWorker::Measured(codec::EventText::new(&event).unwrap()));
+            }
             _ => {}
         }
     }

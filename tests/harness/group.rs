@@ -3,6 +3,7 @@
 use super::{left, own_name};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A control group; removed on drop.
@@ -52,6 +53,13 @@ impl Group {
     pub fn set_memory(&self, bytes: u64) -> Option<()> {
         let files = ["memory.max", "memory.limit_in_bytes"];
         files.iter().find_map(|file| self.write(file, bytes.to_string()))
+    }
+
+    /// Stops all of its processes.
+    pub fn freeze(&self) {
+        let pids = fs::read_to_string(self.0.join("cgroup.procs")).unwrap();
+        let stopped = Command::new("kill").arg("-STOP").args(pids.split_whitespace()).status();
+        assert!(stopped.unwrap().success());
     }
 
     /// Processes that the OOM killer ended.

@@ -104,7 +104,7 @@ fn fall(low: &Figure, high: &Figure) -> Option<f64> {
 
 fn rendered(figure: &Figure) -> String {
     match (&figure.metric, figure.value) {
-        (Some(metric), Some(value)) => render(value, metric.unit),
+        (Some(metric), Some(value)) => render(value, metric.shown_unit()),
         _ => "-".to_owned(),
     }
 }

@@ -52,28 +52,36 @@ impl Fact {
         !matches!(self, Fact::Host(..) | Fact::ClockAboveCounter(_))
     }
 
+    /// The share of the time or of the samples that the rounds counted; `None` of other facts.
+    pub fn share(self, rounds: &[&Round]) -> Option<f64> {
+        let over = |part: f64, windows: f64| (windows > 0.0).then(|| part / windows);
+        match self {
+            Fact::Share(counter, _) => {
+                let windows = rounds.iter().map(|round| window_ns(round, counter)).sum();
+                over(sum(rounds, counter), windows)
+            }
+            Fact::Part(of, whole, _) => part(rounds, of, whole),
+            Fact::RunDelay(_) => {
+                let unminded = rounds
+                    .iter()
+                    .filter(|round| !round.environment.contains_key("minded_run_delay_ns"));
+                let unminded: Vec<&Round> = unminded.copied().collect();
+                // It is the measuring thread's alone, however many CPUs the round used.
+                let windows = unminded.iter().map(|round| round.window_ns).sum();
+                over(sum(&unminded, "run_delay_ns"), windows)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the run, or the given rounds of it, meet the condition.
     pub fn holds(self, run: &Run, rounds: &[&Round]) -> bool {
         match self {
             Fact::Host(pointer, test) => {
                 run.header.host.pointer(pointer).is_some_and(|value| test.holds(value))
             }
-            Fact::Share(counter, share) => {
-                let windows = rounds.iter().map(|round| window_ns(round, counter));
-                let windows: f64 = windows.sum();
-                windows > 0.0 && sum(rounds, counter) / windows > share
-            }
-            Fact::Part(of, whole, share) => {
-                part(rounds, of, whole).is_some_and(|found| found > share)
-            }
-            Fact::RunDelay(share) => {
-                let unminded = rounds
-                    .iter()
-                    .filter(|round| !round.environment.contains_key("minded_run_delay_ns"));
-                let unminded: Vec<&Round> = unminded.copied().collect();
-                // It is the measuring thread's alone, however many CPUs the round used.
-                let windows: f64 = unminded.iter().map(|round| round.window_ns).sum();
-                windows > 0.0 && sum(&unminded, "run_delay_ns") / windows > share
+            Fact::Share(_, least) | Fact::Part(_, _, least) | Fact::RunDelay(least) => {
+                self.share(rounds).is_some_and(|share| share > least)
             }
             Fact::MovedCpus => moved(run).is_some(),
             Fact::Sum(counter, least) => sum(rounds, counter) > least,

@@ -322,6 +322,11 @@ impl Figure {
         self.metric.as_ref().map_or(Unit::Count, |metric| metric.unit)
     }
 
+    /// The unit in which people read its values.
+    pub fn shown_unit(&self) -> Unit {
+        self.metric.as_ref().map_or(Unit::Count, Metric::shown_unit)
+    }
+
     /// The first half of the experiment's id.
     pub fn family(&self) -> &str {
         self.experiment.split('.').next().unwrap_or_default()
@@ -338,10 +343,12 @@ impl Figure {
     }
 
     /// The figure in the condition that another one of the same key has too: both as found, unless
-    /// both are of a core alone.
+    /// both are of a core alone and have an interval.
     pub fn comparable_with(&self, other: &Figure) -> &Figure {
-        match (&self.as_found, other.condition) {
-            (Some(found), None | Some(Condition::AsFound)) => found,
+        let is_found = |figure: &Figure| figure.condition != Some(Condition::Alone);
+        let lacks_interval = self.ci.is_none() || other.ci.is_none();
+        match &self.as_found {
+            Some(found) if is_found(other) || lacks_interval => found,
             _ => self,
         }
     }

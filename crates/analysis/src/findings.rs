@@ -164,7 +164,7 @@ impl<'run> Named<'run> {
         let name = self.0.get(id).map(|names| names.figure(figure));
         let name = name.filter(|name| name != id);
         let value = figure.metric.as_ref().zip(figure.value);
-        let value = value.map(|(metric, value)| shown(value, figure.ci, metric.unit).value);
+        let value = value.map(|(metric, value)| shown(value, figure.ci, metric.shown_unit()).value);
         let parts = [(about != id).then(|| id.to_owned()), name, value];
         let text = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
         if text.is_empty() { "it".to_owned() } else { text }

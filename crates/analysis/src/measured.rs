@@ -364,8 +364,7 @@ fn set_estimate(
         Repeat::Rounds => {
             match estimate.interval {
                 None if figure.condition != Some(Condition::Alone) => {
-                    let form = format!("no interval: {{}} rounds, {LEAST_VALUES} are needed");
-                    figure.notes.push(Note::formed(form, [Number::count(estimate.used)]));
+                    figure.notes.push(no_interval(figure, estimate.used));
                 }
                 Some(ends) if ends.confidence < CONFIDENCE => {
                     let confidence = 100.0 * ends.confidence;
@@ -387,6 +386,19 @@ fn set_estimate(
     };
     figure.ci = ends.map(|ends| (ends.low, ends.high));
     figure.confidence = ends.map(|ends| ends.confidence);
+}
+
+/// Why a figure of repeated rounds has no interval, and what to do.
+fn no_interval(figure: &Figure, rounds: usize) -> Note {
+    match figure.metric.as_ref().map(|metric| metric.over) {
+        Some(Over::Greatest) => "no interval: it is the greatest of all rounds".into(),
+        _ => {
+            let form = format!(
+                "no interval: {{}} of {LEAST_VALUES} rounds fitted into the time; raise --budget"
+            );
+            Note::formed(form, [Number::count(rounds)])
+        }
+    }
 }
 
 /// Value and interval of a figure that runs once, from its blocks. Samples that are blocks of
@@ -411,7 +423,8 @@ fn of_blocks(pooled: &Distribution, rounds: &Rounds) -> (Option<f64>, Option<End
         let note = Note::formed(form, [Number::count(joined.len())]);
         return (median(&joined), median_order(&joined), Some(note));
     }
-    let note = "no interval: too few samples, or too much drift, for six independent blocks";
+    let note = "no interval: too few samples, or too much drift, for six independent blocks; raise \
+                --budget or repeat the run";
     (None, None, Some(note.into()))
 }
 

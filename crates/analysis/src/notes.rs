@@ -26,17 +26,17 @@ pub fn notes(run: &Run, figure: &Figure, rounds: &[(RoundSamples, f64)], is_even
         return Notes::default();
     };
     let mut notes = Notes::default();
-    notes.extend(disturbed(stats, metric.unit));
+    notes.extend(disturbed(stats, metric.shown_unit()));
     if is_event && metric.unit.is_time() {
         notes.extend(at_resolution(run, stats, metric.unit));
     }
-    notes.extend(censored(stats, metric.unit));
-    notes.extend(modes(stats, metric.unit));
+    notes.extend(censored(stats, metric.shown_unit()));
+    notes.extend(modes(stats, metric.shown_unit()));
     notes.extend(voided(rounds));
     notes.extend(segments(figure));
     notes.extend(beside_memory(figure, rounds));
     if let Some(check) = figure.bound.as_ref().filter(|check| check.warns()) {
-        notes.push(beyond(check, metric.unit).of_kind(NoteKind::Suspicious));
+        notes.push(beyond(check, metric.shown_unit()).of_kind(NoteKind::Suspicious));
     }
     notes.extend(figure.no_cycles.iter().map(|why| format!("no cycles: {why}")));
     notes

@@ -101,6 +101,7 @@ pub fn events() -> Vec<Event> {
         session_cpu_s: 0.8,
         session_peak_bytes: 21 << 20,
         synced: Default::default(),
+        programs: Vec::new(),
     }));
     events
 }

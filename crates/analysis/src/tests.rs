@@ -163,7 +163,7 @@ fn a_killed_run_says_what_is_missing() {
     let figures = figures(&run);
     let rung = rung(&figures, 1024);
     assert_eq!((rung.ci, rung.value.is_some()), (None, true));
-    assert!(rung.notes.iter().any(|note| note.contains("5 are needed")));
+    assert!(rung.notes.iter().any(|note| note.contains("1 of 5 rounds fitted")));
     let absent = figures.iter().find(|figure| figure.experiment == "os.pipe").unwrap();
     assert_eq!(absent.outcome, Ending::Skipped);
     let findings = findings(&run, &figures);
@@ -207,7 +207,7 @@ fn findings_name_what_a_reader_must_see() {
         (Severity::Warning, "counter_drift", "run"),
         (Severity::Warning, "void_rounds", "run"),
         (Severity::Warning, "disturbed", "os.syscall"),
-        (Severity::Warning, "steal", "os.syscall"),
+        (Severity::Note, "unexplained", "os.syscall"),
     ];
     assert_eq!(found, expected, "{findings:#?}");
     // Both kinds of prediction of one figure are one miss.

@@ -134,6 +134,8 @@ pub struct Params {
     pub values: BTreeMap<&'static str, Vec<Value>>,
     /// The cases that a selector left, where it left only some; `None` before that is known.
     pub only: Option<BTreeSet<CaseId>>,
+    /// Those of the quick preset, where this one is larger.
+    pub quick: Option<Box<Params>>,
 }
 
 pub const FAR_PARAM: Param = Param {
@@ -294,6 +296,8 @@ pub struct Offer {
     pub series: Vec<Series>,
     /// Cases that this site does not allow, each with its reason.
     pub skipped: Vec<(CaseId, Skip)>,
+    /// Cases that the quick preset has too, where this one is larger.
+    pub in_quick: BTreeSet<CaseId>,
 }
 
 impl Offer {

@@ -4,19 +4,28 @@ use super::{Ours, Row, Statistic};
 use analysis::figure::Figure;
 use analysis::figures;
 use anyhow::{Context, Result, anyhow, bail};
-use record::event::{Ending, Raw};
+use bench::link::{FromWorker, RunOrder, ToWorker};
+use record::event::{Ending, Event, Options, Raw};
 use record::key::CaseId;
 use record::metric::Better;
 use record::order::InOrder;
 use record::run::Run;
+use session::node::Node as _;
+use session::node::worker::Worker;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
-/// The arguments of a run whose record is `record`.
+/// With such a goal a run ends at its first look.
+const FIRST_LOOK: f64 = 1.0;
+/// It is ended so much after its budget: it calibrates, prepares files and removes them.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// The arguments of a run whose record is `record`, to be repeated by hand.
 pub(super) fn args(ours: &Ours, record: &Path) -> Vec<String> {
     let mut args: Vec<String> =
         ["run", ours.experiment, "--preset", ours.preset.name()].map(str::to_owned).into();
-    // With such a goal a run ends at its first look.
     args.extend(["--precision", "100", "--budget"].map(str::to_owned));
     args.push(humantime::format_duration(ours.budget).to_string().replace(' ', ""));
     args.push("--cpu".to_owned());
@@ -25,8 +34,49 @@ pub(super) fn args(ours: &Ours, record: &Path) -> Vec<String> {
         args.extend(["--dir".to_owned(), dir.display().to_string()]);
     }
     args.extend(ours.settings().into_iter().flat_map(|one| ["--set".to_owned(), one]));
-    args.extend(["--json".to_owned(), "--out".to_owned(), record.display().to_string()]);
+    args.extend(["--out".to_owned(), record.display().to_string()]);
     args
+}
+
+/// Runs it on a node of this host. Errors: it did not come to its end in its time, and why; a signal
+/// sets `stop`.
+pub(super) fn run(
+    ours: &Ours,
+    here: &Path,
+    store: &Path,
+    token: &str,
+    stop: &AtomicBool,
+) -> Result<Run> {
+    let order = RunOrder {
+        options: Options {
+            selectors: vec![ours.experiment.to_owned()],
+            preset: ours.preset.name().to_owned(),
+            budget_s: ours.budget.as_secs_f64(),
+            precision: FIRST_LOOK,
+            set: ours.settings(),
+            cpus: Some(host::format_cpus(&ours.cpus)),
+            dir: ours.dir.as_ref().map(|dir| dir.display().to_string()),
+            ..Options::default()
+        },
+        here: here.to_owned(),
+        store: store.to_owned(),
+        token: token.to_owned(),
+    };
+    let deadline = Instant::now() + ours.budget + LIMIT;
+    let mut node = Worker::start()?;
+    node.order(&ToWorker::Run(Box::new(order)))?;
+    let mut run: Option<Run> = None;
+    loop {
+        match node.next(deadline, stop)? {
+            FromWorker::Measured(text) => match (&mut run, text.event()?) {
+                (None, Event::Header(header)) => run = Some(Run::new(*header)),
+                (None, other) => bail!("its record begins with {other:?}"),
+                (Some(run), event) => run.push(event),
+            },
+            FromWorker::Done(_) => return run.context("it has no record"),
+            other => bail!("it answered with {other:?}"),
+        }
+    }
 }
 
 /// The value of a row in a run.

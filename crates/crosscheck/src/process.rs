@@ -7,7 +7,7 @@ use host::place::Place;
 use metal::process::{dying_with_parent, has_ended, in_new_session, kill, placed, reap_ended};
 use record::order::Gather;
 use record::plain::lines;
-use session::child::Interrupted;
+use session::node::Interrupted;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// The record of plumb's side.
-pub(super) const OURS: &str = "ours.jsonl";
+/// The record of plumb's side, for who repeats it by hand.
+const OURS: &str = "ours.jsonl";
 
 /// A rival that is here, with what is to be run beside it.
 pub(super) struct Ready {

@@ -3,24 +3,21 @@
 use super::load::Before;
 use super::ports::is_listening;
 use super::process::{Call, Endless, Running, text};
-use super::ready::{OURS, Ready, ready};
+use super::ready::{Ready, ready};
 use super::{Conditions, Output, Pairing, Rival, Server, estimate, ours, probe};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use bench::experiment::{Site, Skip};
 use record::crosscheck::{self as events, Load};
 use record::event::{Ending, Event};
 use record::plain::line;
-use session::child::Interrupted;
 use session::is_interrupt;
-use session::machine::TOKEN;
+use session::node::Interrupted;
 use std::fs;
-use std::io::{BufReader, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// plumb's side is ended so much after its budget: it calibrates, prepares files and removes them.
-const OURS_LIMIT: Duration = Duration::from_secs(90);
 /// A far end listens in this time.
 const LISTENING: Duration = Duration::from_secs(10);
 /// What was written is on the disk in this time.
@@ -328,34 +325,13 @@ impl Bout<'_> {
     }
 
     fn ours(&self) -> Result<(Vec<f64>, Load)> {
-        let path = self.dir().join(OURS);
-        let _ = fs::remove_file(&path);
-        let args = ours::args(&self.pairing.ours, &path);
-        let store = self.store.display().to_string();
-        let call = Call {
-            program: Path::new("/proc/self/exe"),
-            args: &args,
-            environment: &[("PLUMB_STORE", store), (TOKEN, self.token.to_owned())],
-            cpus: &[],
-            dir: self.dir(),
-        };
-        let limit = self.pairing.ours.budget + OURS_LIMIT;
-        let cpus = &self.pairing.ours.cpus;
-        let before = Before::now(cpus);
-        let (status, said) = call.run(limit, self.stop).context("plumb")?;
-        let load = before.load(cpus, self.pairing.theirs.server.is_none());
-        // 1: there are findings; 3: nothing was measured, and the record says why.
-        if !matches!(status.code(), Some(0 | 1 | 3)) {
-            bail!("plumb: {status}: {}", last("plumb", &said));
-        }
-        let untold = || format!("plumb: {status}: {}", last("plumb", &said));
-        let file = fs::File::open(&path).with_context(untold)?;
-        let run = record::codec::read(BufReader::new(file)).context("plumb's record")?.run;
-        let _ = fs::remove_file(&path);
-        let rows = self.pairing.rows.iter();
-        let values = rows.map(|row| ours::value(&run, &self.pairing.ours, row));
-        let values = values.collect::<Result<_>>().context("plumb")?;
-        Ok((values, load))
+        let ours = &self.pairing.ours;
+        let before = Before::now(&ours.cpus);
+        let run = ours::run(ours, self.dir(), self.store, self.token, self.stop);
+        let run = run.context("plumb")?;
+        let load = before.load(&ours.cpus, self.pairing.theirs.server.is_none());
+        let rows = self.pairing.rows.iter().map(|row| ours::value(&run, ours, row));
+        Ok((rows.collect::<Result<_>>().context("plumb")?, load))
     }
 
     /// What was written before is on the disk: as plumb does before each round.

@@ -12,8 +12,9 @@ use record::order::Gather;
 use record::unit::Unit;
 use std::collections::BTreeMap;
 
-/// Rounds of a figure in one measurement.
+/// Rounds of a figure in the sweep, and in a step that measures few figures for as long.
 const ROUNDS: usize = 6;
+const ROUNDS_AGAIN: usize = 30;
 /// How much slower a pair is beside the others of its slot, as a log.
 const CONTENTION: f64 = 0.1;
 /// Lasting differences of healthy nodes, as standard deviations of logs: hardware, and the rest.
@@ -72,9 +73,9 @@ impl Noise {
 
     /// A measurement with a level, as a log that is worse when it is more. All of its rounds come from
     /// one recorded run: what lasts for minutes lasts for all of them.
-    fn measured(&self, level: f64, rng: &mut Rng) -> Figure {
+    fn measured(&self, level: f64, rounds: usize, rng: &mut Rng) -> Figure {
         let run = &self.runs[rng.usize(..self.runs.len())];
-        let mut logs: Vec<f64> = (0..ROUNDS).map(|_| run[rng.usize(..run.len())]).collect();
+        let mut logs: Vec<f64> = (0..rounds).map(|_| run[rng.usize(..run.len())]).collect();
         logs.sort_by(f64::total_cmp);
         let sign = if self.better == Better::Higher { -1.0 } else { 1.0 };
         let value = |log: f64| 1e9 * (log + sign * level).exp();
@@ -86,8 +87,8 @@ impl Noise {
             unit: if is_rate { Unit::BPerS } else { Unit::Ns },
             better: self.better,
             kind: self.kind.unwrap_or(Kind::Io),
-            value: value(f64::midpoint(logs[ROUNDS / 2 - 1], logs[ROUNDS / 2])),
-            ci: Some((value(logs[0]), value(logs[ROUNDS - 1]))),
+            value: value(f64::midpoint(logs[rounds / 2 - 1], logs[rounds / 2])),
+            ci: (rounds == ROUNDS).then(|| (value(logs[0]), value(logs[rounds - 1]))),
             rounds: logs.into_iter().map(value).collect(),
             predicted: None,
         }
@@ -134,7 +135,7 @@ impl Drawn {
         let levels = (0..size).map(|_| noise.iter().map(&mut level).collect()).collect();
         let hosts: Vec<String> = (0..size).map(|node| format!("n{node:03}")).collect();
         let labels = vec![BTreeMap::new(); size];
-        let list = List { hosts, labels, pairs: Vec::new() };
+        let list = List { hosts, labels, ..List::default() };
         let recipe = Recipe {
             preset: "quick".to_owned(),
             selectors: Vec::new(),
@@ -184,21 +185,21 @@ impl Drawn {
     /// The files of the sweep, each as its host and its lines.
     pub fn sweep(&mut self) -> Vec<(String, Vec<Line>)> {
         let list = self.list.clone();
-        self.measure(&list, false, CONTENTION, 0.0)
+        self.measure(&list, None, CONTENTION, 0.0)
     }
 
     /// The files of a step of suspects.
     pub fn again(&mut self, again: &Again) -> Vec<(String, Vec<Line>)> {
         self.steps += 1;
-        let list = List::parse(&again.list()).unwrap_or_default();
+        let list = List::parse(&again.list(|key| key.experiment.clone())).unwrap_or_default();
         let drift = DRIFT * normal(&mut self.rng);
-        self.measure(&list, true, 0.0, drift)
+        self.measure(&list, Some(again), 0.0, drift)
     }
 
     fn measure(
         &mut self,
         list: &List,
-        again: bool,
+        again: Option<&Again>,
         contention: f64,
         drift: f64,
     ) -> Vec<(String, Vec<Line>)> {
@@ -208,11 +209,16 @@ impl Drawn {
         let places: Vec<usize> = list.hosts.iter().map(|host| self.place(host)).collect();
         let mut files = Vec::with_capacity(places.len());
         for (rank, node) in places.iter().enumerate() {
-            let header = Box::new(self.header(list, rank, again));
+            let header = Box::new(self.header(list, rank, again.is_some()));
             let mut lines = vec![Line { node: Some(header), ..Line::default() }];
             for (at, drift) in drifts.iter().enumerate() {
-                if self.noise[at].kind.is_some() {
-                    let figure = self.figure(*node, at, *drift);
+                let key = |key: &record::key::Key| key.experiment == self.noise[at].experiment;
+                // A step that names no figure measures them all.
+                let few = again.filter(|again| !again.figures.is_empty());
+                let is_asked = few.is_none_or(|again| again.figures.iter().any(key));
+                if self.noise[at].kind.is_some() && is_asked {
+                    let rounds = if few.is_some() { ROUNDS_AGAIN } else { ROUNDS };
+                    let figure = self.figure(*node, at, *drift, rounds);
                     lines.push(Line { figure: Some(figure), ..Line::default() });
                 }
             }
@@ -247,7 +253,7 @@ impl Drawn {
         self.list.hosts.iter().position(|one| one == host).unwrap_or_default()
     }
 
-    fn figure(&mut self, node: usize, at: usize, drift: f64) -> Figure {
+    fn figure(&mut self, node: usize, at: usize, drift: f64, rounds: usize) -> Figure {
         let fault: f64 = self
             .faults
             .iter()
@@ -258,7 +264,7 @@ impl Drawn {
             })
             .sum();
         let level = self.levels[node][at].0 + fault + drift;
-        self.noise[at].measured(level, &mut self.rng)
+        self.noise[at].measured(level, rounds, &mut self.rng)
     }
 
     fn pair(&mut self, (from, to): (usize, usize), contention: f64) -> Vec<Figure> {
@@ -280,7 +286,7 @@ impl Drawn {
             .into_iter()
             .map(|at| {
                 let level = level(&self.levels, at) + fault + contention;
-                self.noise[at].measured(level, &mut self.rng)
+                self.noise[at].measured(level, ROUNDS, &mut self.rng)
             })
             .collect()
     }

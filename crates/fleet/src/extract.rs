@@ -6,7 +6,9 @@ use record::event::Ending;
 use record::metric::{Better, Kind, Metric};
 use record::order::{Gather, InOrder};
 use record::run::Run;
+use stats::quantile::median;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 /// Most figures of a node by itself, of one window of a pair, and most rounds of a figure.
 const ALONE_MAX: usize = 48;
@@ -19,6 +21,20 @@ const DIGITS: usize = 6;
 /// hardware, or else all.
 pub fn alone(run: &Run) -> Vec<Figure> {
     or_all(run, ALONE_MAX, |metric| metric.kind == Kind::Hardware)
+}
+
+/// The figures of several passes: of each the median, with the values of the passes as its rounds.
+pub fn merged(mut passes: Vec<Vec<Figure>>) -> Vec<Figure> {
+    let mut first = passes.remove(0);
+    for figure in first.iter_mut().filter(|_| !passes.is_empty()) {
+        let key = figure.key();
+        let others = passes.iter().flatten().filter(|other| other.key() == key);
+        let values: Vec<f64> =
+            iter::once(figure.value).chain(others.map(|one| one.value)).collect();
+        figure.value = median(&values).unwrap_or(figure.value);
+        (figure.ci, figure.rounds) = (None, values);
+    }
+    first
 }
 
 /// The figures of a pair, measured by its near end: those of the summary, or else all.
@@ -106,7 +122,7 @@ fn is_key(run: &Run, figure: &Analysed, metric: &Metric) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALONE_MAX, ROUNDS_MAX, absent, alone, pair, rounded};
+    use super::{ALONE_MAX, ROUNDS_MAX, absent, alone, merged, pair, rounded};
     use record::metric::{Better, Kind};
 
     #[test]
@@ -121,6 +137,15 @@ mod tests {
         assert!(
             absent(&run).iter().all(|(experiment, why)| !experiment.is_empty() && !why.is_empty())
         );
+        let pass = |factor: f64| {
+            let mut figures = alone(&run);
+            figures.iter_mut().for_each(|figure| figure.value *= factor);
+            figures
+        };
+        let all = merged(vec![pass(1.0), pass(4.0), pass(2.0)]);
+        assert!(all.iter().zip(&figures).all(|(all, one)| all.value == 2.0 * one.value));
+        assert!(all.iter().all(|figure| figure.rounds.len() == 3 && figure.ci.is_none()));
+        assert_eq!(merged(vec![pass(1.0)]), figures);
         assert_eq!([rounded(1.234_567_89e9), rounded(0.25)], [1.234_57e9, 0.25]);
     }
 }

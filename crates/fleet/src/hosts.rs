@@ -1,11 +1,12 @@
 //! The list of the hosts of a sweep: a line a host, in the order of the ranks, and in a step of
-//! suspects the pairs that are measured.
+//! suspects the pairs that are measured, and what each host measures by itself.
 //!
 //! ```text
 //! # host[:port]      labels
 //! n[1-16]            rack=r1 instance_type=c7
 //! 10.0.0.17:9000     rack=r2
 //! n1 > n4            # this pair and no others
+//! * memory.latency   # this and nothing else, again and again
 //! ```
 
 use crate::matchings::Edge;
@@ -25,13 +26,15 @@ pub struct List {
     pub labels: Vec<BTreeMap<String, String>>,
     /// The pairs of a step of suspects; none for matchings.
     pub pairs: Vec<Edge>,
+    /// Selectors of what each node measures by itself in a step of suspects; none for those of the sweep.
+    pub selectors: Vec<String>,
 }
 
 impl List {
     /// Hosts without labels. Errors: none, too many, or one twice.
     pub fn new(hosts: Vec<String>) -> Result<List> {
         let labels = vec![BTreeMap::new(); hosts.len()];
-        let list = List { hosts, labels, pairs: Vec::new() };
+        let list = List { hosts, labels, ..List::default() };
         list.ranks()?;
         Ok(list)
     }
@@ -53,8 +56,9 @@ impl List {
         let mut pairs = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default().trim();
-            match line.split_once('>') {
+            match line.split_once(['>', '*']) {
                 _ if line.is_empty() => {}
+                Some(("", selector)) => list.selectors.push(selector.trim().to_owned()),
                 Some((near, far)) => pairs.push((number, near.trim(), far.trim())),
                 None => list.add(line).with_context(|| format!("line {number}"))?,
             }
@@ -118,11 +122,13 @@ mod tests {
     #[test]
     fn a_line_is_a_host_with_labels_or_a_pair() {
         let list =
-            List::parse("# all\nn[1-2] rack=r1 # two\n10.0.0.7:99\n\nn1 > 10.0.0.7:99\n").unwrap();
+            List::parse("# all\nn[1-2] rack=r1 # two\n10.0.0.7:99\n\nn1 > 10.0.0.7:99\n* fs.*")
+                .unwrap();
         assert_eq!(list.hosts, ["n1", "n2", "10.0.0.7:99"]);
         assert_eq!(list.labels[1]["rack"], "r1");
         assert!(list.labels[2].is_empty());
         assert_eq!(list.pairs, [(0, 2)]);
+        assert_eq!(list.selectors, ["fs.*"]);
     }
 
     #[test]

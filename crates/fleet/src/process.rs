@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use metal::process::{dying_with_parent, in_new_session, kill, kill_group};
 use metal::wait::{Want, any_unless};
 use session::agent::message::printable;
-use session::child::STOPPING;
+use session::node::STOPPING;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStderr, Command, Stdio};

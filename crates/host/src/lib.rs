@@ -37,6 +37,7 @@ mod outside;
 pub mod place;
 pub mod plausible;
 pub mod ports;
+pub mod programs;
 pub mod refused;
 mod root;
 pub mod scheduler;

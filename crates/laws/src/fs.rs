@@ -28,7 +28,7 @@ symbols! {
 }
 
 symbols! {
-    /// A way to read a file.
+    /// A way to read or write a file: past the page cache or through it, and what a write waits for.
     pub enum Mode {
         /// O_DIRECT.
         Direct = "direct",
@@ -40,13 +40,33 @@ symbols! {
         ColdNoReadahead = "cold_no_readahead",
         /// From the page cache.
         Cached = "cached",
+        /// Into the page cache.
+        Buffered = "buffered",
+        /// The same, with fdatasync after each write.
+        BufferedFdatasync = "buffered_fdatasync",
+        /// O_DSYNC.
+        Dsync = "dsync",
     }
 }
+
+/// The ways of fs.read and fs.remote.
+pub const READS: [Mode; 5] =
+    [Mode::Direct, Mode::DirectSync, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached];
 
 impl Mode {
     /// Whether it goes past the page cache.
     pub fn is_direct(self) -> bool {
         matches!(self, Mode::Direct | Mode::DirectSync)
+    }
+
+    /// Whether the file is evicted from the page cache before it is read through it.
+    pub fn is_cold(self) -> bool {
+        matches!(self, Mode::Cold | Mode::ColdNoReadahead)
+    }
+
+    /// Whether no device is waited for.
+    pub fn is_in_memory(self) -> bool {
+        matches!(self, Mode::Cached | Mode::Buffered)
     }
 }
 

@@ -1,12 +1,11 @@
 //! What waits in a socket's queues, and what did not get into them.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::c_int;
 
 use crate::answer::{done, option, set_option};
-pub use crate::readiness::is_full as is_refusal;
 
 /// Words of `SO_MEMINFO` (linux/sock_diag.h), and which of them counts what was dropped.
 const MEMINFO_WORDS: usize = 9;
@@ -33,12 +32,12 @@ pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
 /// Has a datagram socket report with ENOBUFS when the host's own queue to the device drops what it
 /// sends, where else the kernel keeps that to itself (`IP_RECVERR`, `IPV6_RECVERR`; udp_send_skb).
 /// Errors: those of setsockopt(2).
-pub fn tell_refusals(socket: &std::net::UdpSocket) -> io::Result<()> {
-    let (level, name) = match socket.local_addr()? {
-        std::net::SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_RECVERR),
-        std::net::SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+pub fn tell_refusals(socket: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
+    let (level, name) = match is_v6 {
+        false => (libc::IPPROTO_IP, libc::IP_RECVERR),
+        true => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
     };
-    set_option(socket.as_fd(), level, name, &1)
+    set_option(socket, level, name, &1)
 }
 
 #[cfg(test)]
@@ -65,7 +64,7 @@ mod tests {
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();
         let near = UdpSocket::bind("127.0.0.1:0").unwrap();
         near.connect(far.local_addr().unwrap()).unwrap();
-        tell_refusals(&near).unwrap();
+        tell_refusals(near.as_fd(), false).unwrap();
         assert_eq!(dropped(far.as_fd()).unwrap(), 0);
         let sent: u32 = 5000;
         for _ in 0..sent {

@@ -9,9 +9,11 @@ use std::ptr::NonNull;
 
 use crate::clock::Clock;
 
+mod copy;
 mod ipc;
 mod uring;
 
+pub use copy::{copy_file_range, memfd_create, pwrite64, sendfile, splice};
 pub use ipc::{MessageQueue, Scope, eventfd, futex_wait, futex_wait_for, futex_wake};
 pub use uring::UringNop;
 

@@ -7,8 +7,9 @@ use crate::samples::Trace;
 use crate::seal::{self, Damaged, Seal, Sealer};
 use crate::sequence::{Sequence, damaged};
 use crate::{FIRST_FORMAT, FORMAT};
-use serde::Deserialize;
 use serde::de::Error as _;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::io::{self, BufRead, Write};
 use thiserror::Error;
@@ -267,16 +268,50 @@ fn check_header(line: &[u8]) -> Result<(), ReadError> {
 /// number that is not finite. Nothing is written then, so that the record stays readable, and the
 /// sealer counts no line.
 pub fn write(writer: &mut impl Write, sealer: &mut Sealer, event: &Event) -> io::Result<()> {
-    let mut line = serde_json::to_vec(event)?;
-    // A number that is not finite becomes `null`, which is also how an absent value is written.
-    if line.windows(4).any(|part| part == b"null")
-        && self::event(&line).ok().as_ref() != Some(event)
-    {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("a number in this event is not finite: {event:?}"),
-        ));
+    write_text(writer, sealer, &EventText::new(event)?)
+}
+
+/// The text of an event as a record has it, without number and checksum. Who measured writes it, and
+/// it stays as it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventText(Box<RawValue>);
+
+impl EventText {
+    /// Errors: as [`write`], of an event that would not come back the same.
+    pub fn new(event: &Event) -> io::Result<EventText> {
+        let text = serde_json::value::to_raw_value(event)?;
+        // A number that is not finite becomes `null`, which is also how an absent value is written.
+        if text.get().contains("null")
+            && self::event(text.get().as_bytes()).ok().as_ref() != Some(event)
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("a number in this event is not finite: {event:?}"),
+            ));
+        }
+        Ok(EventText(text))
     }
+
+    /// The event. Errors: the text is none.
+    pub fn event(&self) -> Result<Event, serde_json::Error> {
+        event(self.0.get().as_bytes())
+    }
+}
+
+impl PartialEq for EventText {
+    fn eq(&self, other: &EventText) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+
+/// As [`write`], of the text of an event. Errors: what the writer reports.
+pub fn write_text(
+    writer: &mut impl Write,
+    sealer: &mut Sealer,
+    text: &EventText,
+) -> io::Result<()> {
+    let mut line = text.0.get().as_bytes().to_vec();
     let mut next = *sealer;
     next.seal(&mut line);
     line.push(b'\n');

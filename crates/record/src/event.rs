@@ -363,4 +363,8 @@ pub struct Footer {
     /// records.
     #[serde(default, skip_serializing_if = "Synced::is_none")]
     pub synced: Synced,
+    /// The programs that used most CPU time on the machine since the segment began, the busiest
+    /// first; plumb is none of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<String>,
 }

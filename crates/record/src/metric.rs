@@ -116,6 +116,14 @@ impl Metric {
         }
     }
 
+    /// The unit in which people read its values: a share in percent.
+    pub fn shown_unit(&self) -> Unit {
+        match self.unit {
+            Unit::Ratio if self.doc.starts_with("share ") => Unit::Percent,
+            unit => unit,
+        }
+    }
+
     /// A measured time in ns; less is better.
     pub const fn time(name: &'static str, doc: &'static str, kind: Kind) -> Self {
         Metric::new(name, doc, Unit::Ns, Better::Lower, kind)

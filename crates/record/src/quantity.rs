@@ -81,6 +81,7 @@ pub fn steps(unit: Unit) -> &'static [(f64, &'static str)] {
         Unit::FlopPerS => &[(1e12, "Tflop/s"), (1e9, "Gflop/s"), (1e6, "Mflop/s"), (1.0, "flop/s")],
         Unit::Hz => &[(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")],
         Unit::Ratio | Unit::Count => &[(1.0, "")],
+        Unit::Percent => &[(0.01, "%")],
         Unit::Cycle => &[(1.0, "cycles")],
         Unit::NsPerB => &[(1.0, "ns/B")],
     }
@@ -179,6 +180,9 @@ mod tests {
             (-0.007_91, Unit::Ratio, "-0.0079"),
             (2.16e-4, Unit::Ratio, "0.00022"),
             (2.16e-5, Unit::Ratio, "2.16e-5"),
+            (0.0083, Unit::Percent, "0.83 %"),
+            (1.0, Unit::Percent, "100 %"),
+            (0.0, Unit::Percent, "0 %"),
             (f64::NAN, Unit::Ns, "-"),
         ] {
             assert_eq!(render(value, unit), text);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 
 /// Texts that are left out by the name that they stand under.
-const NAMED: [&str; 14] = [
+const NAMED: [&str; 15] = [
     "address",
     "command_line",
     "dir",
@@ -19,6 +19,7 @@ const NAMED: [&str; 14] = [
     "others",
     "parent",
     "parts",
+    "programs",
     "serial",
     "url",
     "uuid",
@@ -98,7 +99,9 @@ impl Redaction {
             return Some(LEFT_OUT.to_owned());
         }
         if name == "run" {
-            return text.get(..TIME).map(str::to_owned);
+            // A name that a user gave says something of the machine.
+            let time = text.get(..TIME).filter(|time| time.as_bytes().get(10) == Some(&b'T'));
+            return Some(time.unwrap_or(LEFT_OUT).to_owned());
         }
         let peer = self.peers.iter().position(|peer| peer == text);
         if let Some(at) = peer {

@@ -124,7 +124,7 @@ fn places(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
 }
 
 /// A predicted interval, `60 – 120 ns`: both ends in the scale of the upper one and to the same
-/// place.
+/// place, the lower one to two digits.
 pub fn range(range: &Range, unit: Unit) -> String {
     // A published machine's estimate may be one number.
     if range.low == range.high {
@@ -138,8 +138,7 @@ pub fn range(range: &Range, unit: Unit) -> String {
     let is_whole = low.fract() == 0.0 && high.fract() == 0.0;
     let size = low.abs().max(high.abs() / 10.0);
     let magnitude = if size > 0.0 { size.log10().floor() as i32 } else { 0 };
-    let digits = if size < 1.0 { 1 } else { 2 };
-    let fewest = if is_whole { 0 } else { usize::try_from(digits - magnitude).unwrap_or(0) };
+    let fewest = if is_whole { 0 } else { usize::try_from(1 - magnitude).unwrap_or(0) };
     let text = |places: usize| (format!("{low:.places$}"), format!("{high:.places$}"));
     // A narrow range gets enough digits to distinguish its ends.
     let most = usize::try_from(MOST_PLACES).unwrap_or(0);
@@ -192,6 +191,8 @@ mod tests {
     fn ranges_share_a_scale() {
         let of = |low, high| Range { low, likely: low, high };
         assert_eq!(range(&of(600.0, 1200.0), Unit::Ns), "0.60 – 1.20 µs");
+        assert_eq!(range(&of(96.64, 159.3), Unit::Ns), "97 – 159 ns");
+        assert_eq!(range(&of(8.862, 17.19), Unit::Ns), "8.9 – 17.2 ns");
         assert_eq!(range(&of(0.8, 0.95), Unit::Ratio), "0.80 – 0.95");
         assert_eq!(range(&of(0.999_995, 1.000_005), Unit::Ratio), "0.99999 – 1.00001");
         assert_eq!(range(&of(0.007_98, 0.02), Unit::Ns), "0.0080 – 0.0200 ns");

@@ -34,6 +34,9 @@ pub enum Unit {
     /// A dimensionless ratio; shares are ratios, not percentages.
     #[serde(rename = "ratio")]
     Ratio,
+    /// Hundredths of a ratio, in which people read a share. No file has it.
+    #[serde(skip)]
+    Percent,
     /// Nanoseconds per byte.
     #[serde(rename = "ns/B")]
     NsPerB,

@@ -174,7 +174,8 @@ fn needs(table: &Table, at: usize, indent: u16) -> usize {
 fn fitting(table: &Table, width: usize, indent: u16) -> Vec<usize> {
     let mut places: Vec<usize> = (0..table.columns.len()).collect();
     places.order_by_key(|at| table.columns[*at].hidden_from);
-    let mut left = width;
+    // The last column's padding is cut off.
+    let mut left = width + 1;
     places.retain(|at| {
         let needed = needs(table, *at, indent);
         let is_shown = table.columns[*at].hidden_from == 0 || needed <= left;
@@ -190,7 +191,7 @@ fn grid(table: &Table, shown: &[usize], look: Look, indent: u16) -> Grid {
     let mut grid = Grid::new();
     grid.load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(u16::try_from(look.width).unwrap_or(u16::MAX));
+        .set_width(u16::try_from(look.width + 1).unwrap_or(u16::MAX));
     grid.set_header(shown.iter().map(|at| table.columns[*at].heading.as_str()));
     for row in table.rows.iter().filter(|row| !row.is_spare) {
         grid.add_row(shown.iter().filter_map(|at| row.cells.get(*at)).map(cell));
@@ -210,7 +211,7 @@ fn grid(table: &Table, shown: &[usize], look: Look, indent: u16) -> Grid {
             }
         } else {
             // Words are not broken: a table that is too wide all the same is the lesser evil.
-            let least = match all <= look.width {
+            let least = match all <= look.width + 1 {
                 true => needs(table, *of_table, indent),
                 false => lengths(table, *of_table).1 + usize::from(left + right),
             };

@@ -69,15 +69,13 @@ pub fn mark(figure: &Figure) -> &'static str {
     if is_marked(figure) { SHARED_MARK } else { "" }
 }
 
-/// The range that was predicted, and what was to be expected beside a neighbour: `110 – 195 ns (§ 110
-/// – 409 ns)`; `None` without a range that says something.
+/// The range by which a figure is judged: `110 – 195 ns`, of a marked one what was to be expected
+/// beside a neighbour: `110 – 409 ns§`; `None` without a range that says something.
 pub fn predicted(figure: &Figure) -> Option<String> {
-    let (prior, unit) = (range(&figure.shown_range()?, figure.unit()), figure.unit());
+    let alone = figure.shown_range()?;
     let beside = figure.shown_prediction().and_then(|judged| judged.beside);
-    Some(match beside {
-        Some(beside) => format!("{prior} ({SHARED_MARK} {})", range(&beside, unit)),
-        None => prior,
-    })
+    let judging = beside.filter(|_| is_marked(figure)).unwrap_or(alone);
+    Some(format!("{}{}", range(&judging, figure.shown_unit()), mark(figure)))
 }
 
 /// A figure's value, marked where others used the core.
@@ -113,8 +111,8 @@ pub fn of_mark(figures: &[Figure], share: f64) -> Option<String> {
 
 /// A figure's value with its interval.
 pub fn of_figure(figure: &Figure) -> Option<Shown> {
-    let metric = figure.metric.as_ref()?;
-    Some(shown(figure.value?, figure.ci, metric.unit))
+    figure.metric.as_ref()?;
+    Some(shown(figure.value?, figure.ci, figure.shown_unit()))
 }
 
 /// A value without an interval.
@@ -123,11 +121,11 @@ pub fn plain(value: f64, unit: Unit) -> String {
 }
 
 pub fn mean(figure: &Figure) -> Option<String> {
-    Some(plain(figure.stats.as_ref()?.mean, figure.unit()))
+    Some(plain(figure.stats.as_ref()?.mean, figure.shown_unit()))
 }
 
 pub fn deviation(figure: &Figure) -> Option<String> {
-    Some(plain(figure.stats.as_ref()?.stddev?, figure.unit()))
+    Some(plain(figure.stats.as_ref()?.stddev?, figure.shown_unit()))
 }
 
 /// Rounds on which a figure rests, and all its samples: `8 / 1203`.

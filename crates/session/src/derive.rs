@@ -8,8 +8,9 @@ use record::order::Gather;
 use record::run::Run;
 use stats::interval::Interval;
 use stats::resample;
-use stats::rounds::{Rounds, values};
+use stats::rounds::{Figures, Rounds};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The rounds of the figures of one series, as the resampler takes them.
 struct Table {
@@ -17,18 +18,18 @@ struct Table {
     rounds: resample::Series,
 }
 
-/// A series that was measured: its experiment and its label.
-pub type Measured = (&'static dyn AnyExperiment, String);
+/// A series that was measured: its experiment and the rounds of its figures.
+pub type Measured = (&'static dyn AnyExperiment, Rc<Figures>);
 
 /// Estimates of every figure that is there so far: measured, and derived from these.
 pub fn known(run: &Run, site: &Site, measured: &[Measured]) -> Known {
     let mut known = Known::default();
-    for (experiment, label) in measured {
+    for (experiment, figures) in measured {
         let id = experiment.card().id;
-        for ((case, metric), rounds) in values(run, id, label) {
-            let over = run.metric(id, &metric).map(|metric| metric.over);
-            if let Some(found) = estimate_of(&rounds, over.unwrap_or_default()) {
-                known.insert(Key::new(id, &case, &metric), found);
+        for ((case, metric), rounds) in &**figures {
+            let over = run.metric(id, metric).map(|metric| metric.over);
+            if let Some(found) = estimate_of(rounds, over.unwrap_or_default()) {
+                known.insert(Key::new(id, case, metric), found);
             }
         }
     }
@@ -115,7 +116,7 @@ impl<'run> Inputs<'run> {
         }
         let used = measured.iter().filter(|(other, _)| ids.contains(&other.card().id));
         let mut tables: Vec<Table> = used
-            .map(|(other, label)| table(run, other.card().id, label))
+            .map(|(other, figures)| table(run, other.card().id, figures))
             .filter(|table| !table.keys.is_empty())
             .collect();
         let is_own = |key: &Key| key.experiment == experiment.card().id;
@@ -204,8 +205,7 @@ fn with_cell(resampled: Option<Interval>, cell: Option<(f64, f64)>) -> Option<(f
 }
 
 /// The rounds that the estimates use: the undisturbed ones if there are six, else all.
-fn table(run: &Run, experiment: &str, label: &str) -> Table {
-    let figures = values(run, experiment, label);
+fn table(run: &Run, experiment: &str, figures: &Figures) -> Table {
     let in_rounds =
         run.experiment(experiment).is_none_or(|planned| planned.repeat == Repeat::Rounds);
     let all = figures.values().flat_map(|figure| &figure.values);
@@ -225,7 +225,7 @@ fn table(run: &Run, experiment: &str, label: &str) -> Table {
             (false, [only]) => Some(only.value),
             _ => None,
         };
-        table.keys.push(Key::new(experiment, &case, &metric));
+        table.keys.push(Key::new(experiment, case, metric));
         table.rounds.push(used.iter().map(|round| by_round.get(round).copied().or(only)).collect());
     }
     table

@@ -1,8 +1,9 @@
 //! The directories that series have their files in: which of them hang, and what a preparation that
 //! failed left there.
 
-use crate::child::{Hung, Interrupted};
 use crate::live::Live;
+use crate::node::Interrupted;
+use crate::node::worker::Hung;
 use crate::setup::Setup;
 use anyhow::{Result, bail};
 use bench::experiment::Need;
@@ -143,7 +144,7 @@ impl Before {
 #[cfg(test)]
 mod tests {
     use super::{Hanging, SILENCE, all_failed, silence};
-    use crate::child::Hung;
+    use crate::node::worker::Hung;
     use crate::round::given_up;
     use record::case::{Case, Order, Series};
     use record::key::CaseId;

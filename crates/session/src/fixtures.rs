@@ -240,7 +240,12 @@ fn check_prior(experiment: &dyn AnyExperiment, site: &Site, case: &Case, metric:
 /// One rehearsal of everything that an experiment offers on this machine. Every measured metric
 /// that has a prediction must get samples.
 pub fn smoke(experiment: &dyn AnyExperiment) -> Vec<Samples> {
-    on_a_thread(|| rehearse(experiment))
+    smoke_set(experiment, &[])
+}
+
+/// As [`smoke`], with settings and parameters as `--set` has them.
+pub fn smoke_set(experiment: &dyn AnyExperiment, set: &[(&str, &str)]) -> Vec<Samples> {
+    on_a_thread(|| rehearse(experiment, set))
 }
 
 /// What a rehearsal in a directory gave.
@@ -316,12 +321,12 @@ pub fn rehearse_in(
     })
 }
 
-fn rehearse(experiment: &dyn AnyExperiment) -> Vec<Samples> {
+fn rehearse(experiment: &dyn AnyExperiment, set: &[(&str, &str)]) -> Vec<Samples> {
     let site = here();
     let card = experiment.card();
     let calibration = calibrated(site.cpus[0]);
     let mut all = Vec::new();
-    for series in resolved(experiment, &site, Preset::Rehearsal, &[]) {
+    for series in resolved(experiment, &site, Preset::Rehearsal, set) {
         let (samples, ..) = round(experiment, &site, &calibration, &series);
         for case in &series.cases {
             for metric in card.metrics.iter().filter(|metric| !metric.derived) {

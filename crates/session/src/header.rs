@@ -42,6 +42,7 @@ pub fn footer(began: Instant, end: End) -> Footer {
         // program that started plumb.
         session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
         synced: Default::default(),
+        programs: Vec::new(),
     }
 }
 

@@ -4,6 +4,8 @@ use crate::Session;
 use crate::header::footer;
 use crate::round::counter_drift;
 use anyhow::Result;
+use host::programs::CpuTimes;
+use host::{Outside, Root};
 use record::event::{End, Event, Footer};
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,7 @@ impl Session<'_> {
     /// Has everything so far reach the disk. Between rounds only: a disk that writes disturbs them.
     pub(super) fn sync(&mut self) -> Result<()> {
         let begun = Instant::now();
-        self.file.sync()?;
+        self.sink.sync()?;
         self.synced.times += 1;
         self.synced.seconds += begun.elapsed().as_secs_f64();
         self.synced_at = Instant::now();
@@ -32,9 +34,17 @@ impl Session<'_> {
             counter_drift: measured.and_then(|of| counter_drift(self.setup, of, self.stop)),
             eta_after_first_pass_s: self.eta_after_first_pass.map(|eta| eta.as_secs_f64()),
             synced: self.synced,
+            programs: self.busy_programs(),
             ..footer(self.started, end)
         };
         self.emit(Event::Footer(footer))?;
         self.sync()
+    }
+
+    /// What else was busy on the machine since the segment began.
+    fn busy_programs(&self) -> Vec<String> {
+        let root = Root::live(Outside::default());
+        let own = root.line("proc/self/comm").unwrap_or_default();
+        CpuTimes::read(&root).busiest_since(&self.cpu_times, self.started.elapsed(), &own)
     }
 }

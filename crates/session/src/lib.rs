@@ -5,7 +5,6 @@
 
 pub mod agent;
 pub mod budget;
-pub mod child;
 pub mod defaults;
 pub mod derive;
 pub mod directory;
@@ -15,6 +14,7 @@ pub mod header;
 mod kept;
 pub mod live;
 pub mod machine;
+pub mod node;
 pub mod params;
 pub mod passes;
 pub mod plan;
@@ -28,18 +28,19 @@ pub mod stepwise;
 pub mod store;
 pub mod worker;
 
-use crate::child::Interrupted;
 use crate::derive::Measured;
 use crate::directory::Hanging;
 use crate::header::{header, now, peers};
 use crate::live::{Live, Stop, measured_cases};
+use crate::node::Interrupted;
 use crate::plan::Work;
 use crate::setup::Setup;
-use crate::store::RecordFile;
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use bench::experiment::{AnyExperiment, Known, Skip};
-use bench::link::{FromWorker, ToWorker};
+use host::programs::CpuTimes;
+use host::{Outside, Root};
 use record::case::{Case, Series};
+use record::codec::EventText;
 use record::event::{
     Calibration, End, Ending, Event, Outcome, PredictionEvent, PredictionKind, Segment, Synced,
 };
@@ -49,19 +50,20 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// A worker at the far end of a round, here or there.
-pub trait FarWorker {
-    /// Sends an order. Errors: the worker is gone.
-    fn order(&mut self, message: &ToWorker) -> Result<()>;
+/// Where the events of a run go: a record, or the plumb that ordered the run.
+pub trait Sink {
+    /// Takes an event, with its text. Errors: it is not kept.
+    fn take(&mut self, event: &Event, text: &EventText) -> Result<()>;
 
-    /// Waits for the next message. Errors: [`Interrupted`], the deadline passed, or the worker or
-    /// the way to it is gone.
-    fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker>;
+    /// Has all events so far reach the disk. Errors: they do not.
+    fn sync(&mut self) -> Result<()>;
 }
 
 /// What is being done, for a progress display.
 #[derive(Clone, Debug)]
 pub struct Progress {
+    /// The stage whose first rounds are measured; `None` in further rounds.
+    pub stage: Option<usize>,
     pub series: String,
     /// Its case, or how many it has.
     pub cases: String,
@@ -77,7 +79,7 @@ pub struct Progress {
 /// A run under way.
 pub struct Session<'run> {
     setup: &'run Setup,
-    file: &'run mut RecordFile,
+    sink: &'run mut dyn Sink,
     show: &'run mut dyn FnMut(&Progress),
     stop: &'run AtomicBool,
     run: Run,
@@ -93,6 +95,8 @@ pub struct Session<'run> {
     /// When all events had reached the disk, and what that cost so far.
     synced_at: Instant,
     synced: Synced,
+    /// CPU times of all processes when the segment began.
+    cpu_times: CpuTimes,
     /// See [`Finished::unreached`] for details.
     unreached: usize,
 }
@@ -112,12 +116,12 @@ pub struct Finished {
 /// ends the run cleanly with [`End::Interrupted`].
 pub fn run(
     setup: &Setup,
-    file: &mut RecordFile,
+    sink: &mut dyn Sink,
     show: &mut dyn FnMut(&Progress),
     stop: &AtomicBool,
     resumed: Option<Run>,
 ) -> Result<Finished> {
-    let mut session = Session::begin(setup, file, show, stop, resumed)?;
+    let mut session = Session::begin(setup, sink, show, stop, resumed)?;
     session.announce()?;
     let end = session.stages()?;
     session.footer(end)?;
@@ -137,7 +141,7 @@ impl<'run> Session<'run> {
     /// Writes the header of a new run, and calibrates.
     fn begin(
         setup: &'run Setup,
-        file: &'run mut RecordFile,
+        sink: &'run mut dyn Sink,
         show: &'run mut dyn FnMut(&Progress),
         stop: &'run AtomicBool,
         resumed: Option<Run>,
@@ -154,7 +158,7 @@ impl<'run> Session<'run> {
         let mut session = Session {
             rng: fastrand::Rng::with_seed(setup.seed ^ u64::from(segment)),
             setup,
-            file,
+            sink,
             show,
             stop,
             run,
@@ -167,6 +171,7 @@ impl<'run> Session<'run> {
             readings: Vec::new(),
             synced_at: started,
             synced: Synced::default(),
+            cpu_times: CpuTimes::read(&Root::live(Outside::default())),
             unreached: 0,
         };
         if segment == 0 {
@@ -177,14 +182,23 @@ impl<'run> Session<'run> {
     }
 
     fn emit(&mut self, event: Event) -> Result<()> {
-        self.file.append(&event)?;
+        let text = EventText::new(&event)?;
+        self.keep(event, &text)
+    }
+
+    fn keep(&mut self, event: Event, text: &EventText) -> Result<()> {
+        self.sink.take(&event, text)?;
         self.run.push(event);
         Ok(())
     }
 
     fn calibrate(&mut self) -> Result<()> {
-        self.calibration = round::calibrate(self.setup, self.stop)
-            .context("cannot calibrate the clocks, so nothing can be measured")?;
+        self.calibration = match round::calibrate(self.setup, self.stop) {
+            Err(error) if !is_interrupt(&error) => {
+                bail!("{error:#}: the clocks cannot be calibrated, so nothing was measured")
+            }
+            calibrated => calibrated?,
+        };
         let calibration = self.calibration.clone();
         self.emit(match self.segment {
             0 => Event::Calibration(Box::new(calibration)),
@@ -280,16 +294,17 @@ impl<'run> Session<'run> {
         if end == Stop::Done && lives.iter().any(|live| !live.claim().ended) {
             end = Stop::Budget;
         }
-        self.conclude(&lives, end)
+        self.conclude(&mut lives, end)
     }
 
     /// What comes of the measured cases, and how each ended.
-    fn conclude(&mut self, lives: &[Live<'run>], end: Stop) -> Result<End> {
+    fn conclude(&mut self, lives: &mut [Live<'run>], end: Stop) -> Result<End> {
         let Setup { site, seed, .. } = self.setup;
-        for derived in derive::derive(&self.run, site, &measured(lives), *seed) {
+        let measured = measured(&self.run, lives);
+        for derived in derive::derive(&self.run, site, &measured, *seed) {
             self.emit(Event::Derived(derived))?;
         }
-        for live in lives {
+        for live in &*lives {
             self.close(live, end)?;
         }
         Ok(match end {
@@ -337,7 +352,7 @@ impl<'run> Session<'run> {
     /// gave.
     fn open_stage(&mut self, stage: usize, lives: &mut Vec<Live<'run>>) -> Result<()> {
         let setup = self.setup;
-        let known = derive::known(&self.run, &setup.site, &measured(lives));
+        let known = derive::known(&self.run, &setup.site, &measured(&self.run, lives));
         let before = lives.len();
         for work in setup.planned.work.iter().filter(|work| work.stage == stage) {
             if let Some(mut live) = self.open(work, &known)? {
@@ -402,10 +417,10 @@ impl<'run> Session<'run> {
     }
 }
 
-/// The series under way as `derive` takes them: their experiments with their labels.
-fn measured(lives: &[Live<'_>]) -> Vec<Measured> {
-    let labelled = |live: &Live<'_>| (live.work.experiment, live.series.label());
-    lives.iter().map(labelled).collect()
+/// The series under way as `derive` takes them.
+fn measured(run: &Run, lives: &mut [Live<'_>]) -> Vec<Measured> {
+    let measured = |live: &mut Live<'_>| (live.work.experiment, live.figures(run));
+    lives.iter_mut().map(measured).collect()
 }
 
 /// The reason of a skip, with the way out.

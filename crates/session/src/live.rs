@@ -10,8 +10,9 @@ use record::metric::Better;
 use record::order::Gather;
 use record::run::Run;
 use stats::interval::relative_half_width;
-use stats::rounds::{Rounds, values};
+use stats::rounds::{Figures, values};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Void rounds in a row after which a series has failed.
@@ -56,6 +57,9 @@ pub struct Live<'run> {
     failures: BTreeMap<CaseId, (u32, String)>,
     /// Cases that no further round measures: after how many rounds that counted, and why.
     given_up: BTreeMap<CaseId, (u32, String)>,
+    /// The rounds of its figures, and when they were grouped: the number of the last round tried, and
+    /// of what the width probe had learnt.
+    figures: (Option<(u32, usize)>, Rc<Figures>),
     spent: Duration,
     /// Rounds of all cases in that time; one of some of them is a part.
     timed: f64,
@@ -102,6 +106,7 @@ impl<'run> Live<'run> {
             last_void: None,
             failures: BTreeMap::new(),
             given_up: BTreeMap::new(),
+            figures: Default::default(),
             spent: Duration::ZERO,
             timed: 0.0,
         };
@@ -275,12 +280,23 @@ impl<'run> Live<'run> {
         if self.finished.is_some() || self.tally < self.rules.first() {
             return;
         }
-        self.judge(&values(run, &self.series.experiment, &self.series.label()));
+        let figures = self.figures(run);
+        self.judge(&figures);
+    }
+
+    /// The rounds of its figures: samples are grouped once after each look.
+    pub fn figures(&mut self, run: &Run) -> Rc<Figures> {
+        let now = Some((self.tried, run.learnt.len()));
+        if self.figures.0 != now {
+            let figures = values(run, &self.series.experiment, &self.series.label());
+            self.figures = (now, Rc::new(figures));
+        }
+        Rc::clone(&self.figures.1)
     }
 
     /// Judges its figures: which cases lack rounds of a core alone, the widest interval, and whether
     /// it has enough rounds.
-    fn judge(&mut self, figures: &BTreeMap<(CaseId, String), Rounds>) {
+    fn judge(&mut self, figures: &Figures) {
         let lacking = figures.iter().filter(|(_, figure)| figure.lacks_alone());
         self.lacking = lacking.map(|((case, _), _)| case.clone()).collect();
         self.is_probed = figures.values().any(|figure| figure.is_probed);
@@ -298,7 +314,7 @@ impl<'run> Live<'run> {
 
     /// Greatest half width over value of the figures that the next rounds measure; none where one
     /// has no interval.
-    fn relative_half_width(&self, figures: &BTreeMap<(CaseId, String), Rounds>) -> Option<f64> {
+    fn relative_half_width(&self, figures: &Figures) -> Option<f64> {
         let part = self.part();
         let next = figures.iter().filter(|((case, _), _)| self.is_of(case, part));
         let widths = next.map(|(_, figure)| {

@@ -7,8 +7,8 @@
 //! text, and then rounds count as disturbed that are not. No user can make plumb write elsewhere:
 //! links are not followed ([`metal::lock::open_shared`]).
 
-use crate::child::Interrupted;
 use crate::header::now;
+use crate::node::Interrupted;
 use anyhow::{Context, Result, bail};
 use record::plain;
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,6 @@ use std::time::Duration;
 
 /// Names the file; it need not exist, its directory must.
 const FILE: &str = "PLUMB_LOCK";
-/// The token of the plumb that this one works for: its tool of a comparison.
-pub const TOKEN: &str = "PLUMB_LOCK_TOKEN";
 /// Where it is otherwise: in the first directory that belongs to root and in which every user may
 /// make files, which is the same one for all.
 const SHARED_DIRS: [&str; 3] = ["/run/lock", "/dev/shm", "/tmp"];
@@ -84,11 +82,9 @@ fn file() -> Result<PathBuf> {
 
 impl Machine {
     /// Looks at the machine for something that will measure. `token` is that of the session for
-    /// which it works; without one that of the environment, or a new one. Errors: the file cannot
-    /// be shared.
+    /// which it works; without one a new one. Errors: the file cannot be shared.
     pub fn look(what: &str, token: Option<&str>) -> Result<Machine> {
-        let inherited = || std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
-        let token = token.map(str::to_owned).or_else(inherited);
+        let token = token.map(str::to_owned);
         let member = Member {
             pid: std::process::id(),
             pid_namespace: pid_namespace(),
@@ -201,7 +197,7 @@ fn pid_namespace() -> String {
 #[cfg(test)]
 mod tests {
     use super::{Machine, Member, NAME, TEXT_BYTES, WHAT_MAX, pid_namespace};
-    use crate::child::Interrupted;
+    use crate::node::Interrupted;
     use std::fs;
     use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
     use std::path::Path;

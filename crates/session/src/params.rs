@@ -89,7 +89,9 @@ impl Settings {
                 (param.name, set.unwrap_or_else(|| default_values(param, preset)))
             })
             .gather();
-        Params { preset, values, only: None }
+        let is_larger = preset > Preset::Quick;
+        let quick = is_larger.then(|| Box::new(self.params(card, Preset::Quick)));
+        Params { preset, values, only: None, quick }
     }
 }
 

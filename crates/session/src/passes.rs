@@ -1,12 +1,13 @@
 //! Passes over the series under way, as the budget gives them turns, and their rounds.
 
 use crate::budget::{Budget, Claim, CoreState, Rules, Turn};
-use crate::child::Hung;
 use crate::directory::{self, all_failed};
 use crate::live::Live;
 use crate::machine::Machine;
+use crate::node::worker::Hung;
 use crate::plan::{Planned, Work};
 use crate::quiet::{self, Look};
+use crate::round::Measured;
 use crate::{Progress, Session, is_interrupt, round};
 use anyhow::Result;
 use bench::link::Done;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 pub const BESIDE: &str = "another plumb on this machine";
 
 /// What one round came to.
-type Measured = (Vec<Event>, RoundStatus, Done);
+type Ended = (Vec<Measured>, RoundStatus, Done);
 
 /// The width probe's readings in samples.
 fn readings(event: &Event) -> Vec<f64> {
@@ -104,7 +105,7 @@ impl<'run> Session<'run> {
                 lives[at].look = look.filter(|_| lives[at].is_probed);
                 let claims = self.claims(stage, lives);
                 let left = self.budget(&claims).expected();
-                if !self.one(&mut lives[at], left)? {
+                if !self.one(stage, &mut lives[at], left)? {
                     return Ok(false);
                 }
             }
@@ -112,11 +113,12 @@ impl<'run> Session<'run> {
     }
 
     /// One round of one series; false if a signal ended it.
-    fn one(&mut self, live: &mut Live<'run>, left: Duration) -> Result<bool> {
+    fn one(&mut self, stage: Option<usize>, live: &mut Live<'run>, left: Duration) -> Result<bool> {
         live.tried += 1;
         let n = live.tried;
         let look = if live.work.once() { 1 } else { self.rules().look_after(live.rounds()) };
         (self.show)(&Progress {
+            stage,
             series: live.series.label(),
             cases: match live.series.cases.as_slice() {
                 [only] if !only.id.0.is_empty() => only.id.to_string(),
@@ -136,9 +138,9 @@ impl<'run> Session<'run> {
         if !others.is_empty() {
             disturbed.push(BESIDE.to_owned());
         }
-        let readings = events.iter().flat_map(readings).collect();
-        for event in events {
-            self.emit(event)?;
+        let readings = events.iter().flat_map(|(event, _)| readings(event)).collect();
+        for (event, text) in events {
+            self.keep(event, &text)?;
         }
         live.ended(&status, &ended.failed, began.elapsed());
         self.emit(Event::Round(Round {
@@ -193,7 +195,7 @@ impl<'run> Session<'run> {
     }
 
     /// The round of a series, or why it is void; `None` if a signal ended it.
-    fn measured(&mut self, live: &mut Live<'run>, n: u32) -> Option<Measured> {
+    fn measured(&mut self, live: &mut Live<'run>, n: u32) -> Option<Ended> {
         let void = |reason: String, failed| {
             let ended = Done { failed, ..Done::default() };
             Some((Vec::new(), RoundStatus::Void(reason), ended))

@@ -137,24 +137,15 @@ pub fn plan(
     planned.plan.looks = preset.looks().to_vec();
     planned.plan.stages = vec![Vec::new(); levels.iter().max().map_or(0, |last| last + 1)];
     for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
-        let params_of = |preset| settings.params(experiment.card(), preset);
-        let params = params_of(preset);
+        let params = settings.params(experiment.card(), preset);
         demand_few(experiment.card(), &params, None)?;
-        let quick = (preset > Preset::Quick).then(|| params_of(Preset::Quick));
         let mut entry = entry(experiment);
         let (mut left_out, mut offers) = (None, 0);
         for site in far_sites(experiment.card(), &params, site)? {
-            let offer_at = |params: &Params| offer(family, experiment, selection, params, &site);
-            match offer_at(&params) {
+            match offer(family, experiment, selection, &params, &site) {
                 Ok(offer) => {
                     offers += 1;
-                    let in_quick = quick
-                        .iter()
-                        .filter_map(|params| offer_at(params).ok()?.ok())
-                        .flat_map(|offer| offer.series)
-                        .flat_map(|series| series.cases.into_iter().map(|case| case.id))
-                        .collect();
-                    planned.add(&mut entry, experiment, offer, stage, &site, &in_quick);
+                    planned.add(&mut entry, experiment, offer, stage, &site);
                 }
                 Err(nothing) => left_out = Some(nothing),
             }
@@ -190,7 +181,6 @@ impl Planned {
         offer: Result<Offer, Skip>,
         stage: usize,
         site: &Site,
-        in_quick: &BTreeSet<CaseId>,
     ) {
         let card = experiment.card();
         match offer {
@@ -220,7 +210,7 @@ impl Planned {
                     self.plan.stages[stage].push(series.label());
                     let ids = series.cases.iter().map(|case| case.id.clone());
                     self.work.push(Work {
-                        in_quick: ids.filter(|id| in_quick.contains(id)).collect(),
+                        in_quick: ids.filter(|id| offer.in_quick.contains(id)).collect(),
                         preparation: experiment.prepare_cost(site, &series),
                         experiment,
                         series,

@@ -1,16 +1,18 @@
 //! One round: a fresh worker, for a two-ended experiment one at each end.
 
 use crate::budget::CoreState;
-use crate::child::{Hung, OutOfMemory, Silent, Worker};
 use crate::directory::{self, Before, Hanging, Unprepared, all_failed};
+use crate::is_interrupt;
 use crate::live::Live;
+use crate::node::worker::{Hung, OutOfMemory, Worker};
+use crate::node::{Node, Silent};
 use crate::quiet::Look;
 use crate::setup::Setup;
-use crate::{FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, bail};
 use bench::experiment::{FAR, LOOPBACK};
 use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, RoundOrder, ToWorker};
 use record::case::{Case, Order, Series};
+use record::codec::EventText;
 use record::event::{Calibration, Event, FailedCase};
 use record::key::CaseId;
 use stats::disturbed::{Deltas, judge};
@@ -38,7 +40,7 @@ const OF_FAR: &str = "far_";
 const LAST_WORDS_TIME: Duration = Duration::from_millis(300);
 
 /// Calibrates the clocks in a worker, and in a second one if the first fails: a worker that is
-/// killed costs a round, and not the run. Errors: both failed; [`crate::child::Interrupted`].
+/// killed costs a round, and not the run. Errors: both failed; [`crate::node::Interrupted`].
 pub fn calibrate(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
     match calibrated(setup, stop) {
         Err(error) if !is_interrupt(&error) => calibrated(setup, stop),
@@ -60,7 +62,6 @@ fn calibrated(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
             calibration.width = calibration.width.map(|width| by_design(width, units(setup)));
             Ok(calibration)
         }
-        FromWorker::Failed(chain) => bail!(chain.join(": ")),
         other => bail!("the worker answered a calibration with {other:?}"),
     }
 }
@@ -99,8 +100,11 @@ fn cpus(planned: &[usize], cases: &[Case], look: Option<Look>) -> Vec<usize> {
     cpus
 }
 
+/// What a worker measured: an event, and its text for the record.
+pub type Measured = (Event, EventText);
+
 /// Measures one round: its events, and what the workers saw of their environment. Errors: the round
-/// is void; [`crate::child::Interrupted`] is in the chain if a signal ended it.
+/// is void; [`crate::node::Interrupted`] is in the chain if a signal ended it.
 pub fn measure(
     setup: &Setup,
     calibration: &Calibration,
@@ -109,7 +113,7 @@ pub fn measure(
     n: u32,
     seed: u64,
     stop: &AtomicBool,
-) -> Result<(Vec<Event>, Done)> {
+) -> Result<(Vec<Measured>, Done)> {
     // What can do without a directory does without one that hangs.
     let dir = directory::of_series(setup, live)?.filter(|dir| hanging.reason(dir).is_none());
     let site = setup.site_of(&live.work.series);
@@ -151,13 +155,12 @@ pub fn measure(
         near.may_hang();
     }
     let measured = collect(&mut near, Instant::now() + patience, stop);
-    let (mut events, mut ended) = match (measured, &mut far) {
+    let (events, mut ended) = match (measured, &mut far) {
         (Err(error), Some((worker, _))) => return Err(with_far(error, worker.as_mut(), stop)),
         (measured, _) => measured?,
     };
     if let Some((mut worker, _)) = far {
-        let (more, far) = drained(worker.as_mut(), stop)?;
-        events.extend(more);
+        let far = drained(worker.as_mut(), stop)?;
         let cpus = ("cpus".to_owned(), far.cpus.len() as f64);
         let of_far = far.environment.into_iter().chain([cpus]);
         ended.environment.extend(of_far.map(|(name, value)| (format!("{OF_FAR}{name}"), value)));
@@ -165,22 +168,15 @@ pub fn measure(
             remote.met.set(true);
         }
     }
-    shorten(&mut events, calibration, live.work.once());
     Ok((events, ended))
 }
 
-fn shorten(events: &mut [Event], calibration: &Calibration, in_order: bool) {
-    for event in events {
-        if let Event::Samples(samples) = event {
-            samples.shorten(calibration, in_order);
-        }
-    }
-}
-
-/// Ends a round at its far end: what it measured and saw.
-fn drained(worker: &mut dyn FarWorker, stop: &AtomicBool) -> Result<(Vec<Event>, Done)> {
+/// Ends a round at its far end: what it saw.
+fn drained(worker: &mut dyn Node, stop: &AtomicBool) -> Result<Done> {
     worker.order(&ToWorker::Drain)?;
-    collect(worker, Instant::now() + LINK_TIME, stop).context("the far end failed")
+    let (_, done) =
+        collect(worker, Instant::now() + LINK_TIME, stop).context("the far end failed")?;
+    Ok(done)
 }
 
 /// Has the files made that the rounds of a series only read. Where that fails, the series has no
@@ -221,7 +217,6 @@ fn make_files(
         match worker.next(Instant::now() + silence, stop)? {
             FromWorker::Alive(_) => {}
             FromWorker::Prepared(_) => return Ok(()),
-            FromWorker::Failed(chain) => bail!(chain.join(": ")),
             other => bail!("the worker answered a preparation with {other:?}"),
         }
     }
@@ -231,21 +226,20 @@ fn far_end<'a>(
     setup: &'a Setup,
     order: &RoundOrder,
     stop: &'a AtomicBool,
-) -> Result<(Box<dyn FarWorker + 'a>, Endpoint)> {
+) -> Result<(Box<dyn Node + 'a>, Endpoint)> {
     let far = order.series.cases.first().and_then(|case| case.id.text(FAR));
     let remote = far.filter(|far| *far != LOOPBACK).map(|far| {
         let remote = setup.remotes.get(far);
         remote.with_context(|| format!("unknown far end `{far}`"))
     });
-    let mut worker: Box<dyn FarWorker> = match remote.transpose()? {
+    let mut worker: Box<dyn Node> = match remote.transpose()? {
         Some(remote) => remote.start(stop),
-        None => Worker::start().map(|worker| Box::new(worker) as Box<dyn FarWorker>),
+        None => Worker::start().map(|worker| Box::new(worker) as Box<dyn Node>),
     }
     .context("cannot start the far end")?;
     worker.order(&ToWorker::Serve(Box::new(order.clone())))?;
     match worker.next(Instant::now() + LINK_TIME, stop).context("the far end failed")? {
         FromWorker::Listening(endpoint) => Ok((worker, endpoint)),
-        FromWorker::Failed(chain) => bail!("the far end failed: {}", chain.join(": ")),
         other => bail!("the far end answered with {other:?} before it listened"),
     }
 }
@@ -284,14 +278,11 @@ fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
 
 /// Why the near end failed, with what the far end says of itself, where it failed as well: of the
 /// two, the cause is there.
-fn with_far(error: Error, far: &mut dyn FarWorker, stop: &AtomicBool) -> Error {
+fn with_far(error: Error, far: &mut dyn Node, stop: &AtomicBool) -> Error {
     if is_interrupt(&error) {
         return error;
     }
     match far.next(Instant::now() + LAST_WORDS_TIME, stop) {
-        Ok(FromWorker::Failed(chain)) => {
-            error.context(format!("the far end failed: {}", chain.join(": ")))
-        }
         Err(why) if why.chain().any(|cause| cause.is::<Silent>()) => error,
         Err(why) => error.context(format!("the far end failed: {why:#}")),
         Ok(_) => error,
@@ -301,27 +292,18 @@ fn with_far(error: Error, far: &mut dyn FarWorker, stop: &AtomicBool) -> Error {
 /// Takes messages until the round is over. Of an agent none but its end comes here, so that no
 /// agent talks on without end; a worker of this host is given its time by what it reads and writes.
 fn collect(
-    worker: &mut dyn FarWorker,
+    worker: &mut dyn Node,
     mut deadline: Instant,
     stop: &AtomicBool,
-) -> Result<(Vec<Event>, Done)> {
+) -> Result<(Vec<Measured>, Done)> {
     let mut events = Vec::new();
     let patience = deadline.saturating_duration_since(Instant::now());
     loop {
         match worker.next(deadline, stop)? {
-            FromWorker::Samples(samples) => events.push(Event::Samples(samples)),
-            FromWorker::Histogram(histogram) => events.push(Event::Histogram(histogram)),
-            FromWorker::Trace(trace) => events.push(Event::Trace(trace)),
+            FromWorker::Measured(text) => events.push((text.event()?, text)),
             FromWorker::Alive(_) => deadline = Instant::now() + patience,
             FromWorker::Done(done) => return Ok((events, done)),
-            FromWorker::Failed(chain) => bail!(chain.join(": ")),
-            other @ (FromWorker::Calibrated(_)
-            | FromWorker::Prepared(_)
-            | FromWorker::Listening(_)
-            | FromWorker::TakesMemory(_)
-            | FromWorker::MayHangIn(_)) => {
-                bail!("the worker sent {other:?} in the middle of a round")
-            }
+            other => bail!("the worker sent {other:?} in the middle of a round"),
         }
     }
 }

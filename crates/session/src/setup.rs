@@ -1,7 +1,8 @@
 //! What sets a session up: from what was asked for, or from a record that goes on, to a [`Setup`]
 //! with its far ends and directories.
 
-use crate::agent::client::{Reach, Remote};
+use crate::agent::Reach;
+use crate::agent::client::Remote;
 use crate::agent::key::Key;
 use crate::agent::message::Open;
 use crate::agent::url::{PeerUrl, Transport};
@@ -317,6 +318,7 @@ fn connect(
     for peer in peers {
         let then = then.iter().find(|then| then.name == peer.name);
         let open = Open {
+            session: fastrand::u64(..),
             plumb: env!("CARGO_PKG_VERSION").to_owned(),
             format: FORMAT,
             host_name: host_name(),

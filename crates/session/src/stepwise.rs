@@ -3,8 +3,7 @@
 use crate::budget::{CoreState, Turn};
 use crate::live::{Live, Stop};
 use crate::setup::Setup;
-use crate::store::RecordFile;
-use crate::{Finished, Progress, Session};
+use crate::{Finished, Progress, Session, Sink};
 use anyhow::Result;
 use record::run::Run;
 use std::sync::atomic::AtomicBool;
@@ -21,11 +20,11 @@ impl<'run> Stepwise<'run> {
     /// stored.
     pub fn begin(
         setup: &'run Setup,
-        file: &'run mut RecordFile,
+        sink: &'run mut dyn Sink,
         show: &'run mut dyn FnMut(&Progress),
         stop: &'run AtomicBool,
     ) -> Result<Stepwise<'run>> {
-        let mut session = Session::begin(setup, file, show, stop, None)?;
+        let mut session = Session::begin(setup, sink, show, stop, None)?;
         session.announce()?;
         Ok(Stepwise { session, lives: Vec::new(), opened: 0 })
     }
@@ -60,7 +59,7 @@ impl<'run> Stepwise<'run> {
     /// Ends the run. Errors: an event cannot be stored.
     pub fn end(mut self, is_interrupted: bool) -> Result<Finished> {
         let stop = if is_interrupted { Stop::Interrupted } else { Stop::Done };
-        let end = self.session.conclude(&self.lives, stop)?;
+        let end = self.session.conclude(&mut self.lives, stop)?;
         self.session.footer(end)?;
         let Session { run, hanging, unreached, .. } = self.session;
         Ok(Finished { run, hanging: hanging.given_up(), unreached })

@@ -1,20 +1,32 @@
 //! The measuring child: takes one order on its standard input, answers on its standard output.
 
+use crate::Sink;
+use crate::header::Build;
+use crate::machine::Machine;
+use crate::setup::{Setup, Wanted, run_name};
+use crate::store::Store;
 use anyhow::{Context, Result, bail};
 use bench::experiment::{self, AnyExperiment, Catalogue};
 use bench::link::frame::{receive, send};
-use bench::link::{FromWorker, RoundOrder, ToWorker};
+use bench::link::{Done, FromWorker, RoundOrder, RunOrder, ToWorker};
 use bench::measure::{self, Bench, FarEnd, Heartbeat};
+use record::codec::EventText;
+use record::event::{Event, Repeat};
 use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Serves one order from standard input and returns. Errors: the session cannot be read or written;
 /// failures of the order itself are its answer.
-pub fn serve(catalogue: Catalogue, parent: u32) -> Result<()> {
+pub fn serve(catalogue: Catalogue, build: Build, parent: u32) -> Result<()> {
     metal::process::die_with_parent(parent).context("cannot bind the worker to its session")?;
-    offer_as_victim();
     let Some(order) = receive::<ToWorker>(&mut io::stdin().lock())? else { return Ok(()) };
+    if !matches!(order, ToWorker::Run(_)) {
+        offer_as_victim();
+    }
     let answered = match order {
+        ToWorker::Run(order) => run(catalogue, build, *order),
         ToWorker::Calibrate(order) => {
             measure::calibrate(&order).map(|calibration| vec![FromWorker::Calibrated(calibration)])
         }
@@ -58,12 +70,11 @@ fn prepare(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
 
 fn round(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
     let experiment = find(catalogue, &order)?;
-    let series = order.series.clone();
+    let (series, calibration) = (order.series.clone(), order.calibration.clone());
     let mut bench = Bench::new(order)?.speaking_to(io::stdout());
     experiment::measure(experiment, &series, &mut bench)
         .with_context(|| format!("a round of {} failed", series.label()))?;
-    let written = bench.finish()?;
-    let (samples, _, traces, done) = &written;
+    let (mut samples, histograms, traces, done) = bench.finish()?;
     if samples.is_empty() && traces.is_empty() {
         if let Some(first) = done.failed.first() {
             // What all have in common is of none of them alone.
@@ -74,7 +85,60 @@ fn round(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
         }
         bail!("the round of {} produced no samples", series.label());
     }
-    Ok(messages(written))
+    let in_order = experiment.card().repeat != Repeat::Rounds;
+    samples.iter_mut().for_each(|samples| samples.shorten(&calibration, in_order));
+    let samples = samples.into_iter().map(Event::Samples);
+    let histograms = histograms.into_iter().map(Event::Histogram);
+    let events = samples.chain(histograms).chain(traces.into_iter().map(Event::Trace));
+    let texts = events.map(|event| Ok(FromWorker::Measured(EventText::new(&event)?)));
+    texts.chain([Ok(FromWorker::Done(done))]).collect()
+}
+
+/// Events of a run go to the plumb that ordered it.
+struct Ordered(io::Stdout);
+
+impl Sink for Ordered {
+    fn take(&mut self, _: &Event, text: &EventText) -> Result<()> {
+        Ok(send(&mut self.0, &FromWorker::Measured(text.clone()))?)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A whole run. It is ended with its process: what it leaves is in the journal.
+fn run(catalogue: Catalogue, build: Build, order: RunOrder) -> Result<Vec<FromWorker>> {
+    let RunOrder { options, here, store, token } = order;
+    std::env::set_current_dir(&here).context("cannot run where it is ordered to")?;
+    let stop = AtomicBool::new(false);
+    let what = format!("plumb run {}", options.selectors.join(" "));
+    let machine = Some(token).filter(|token| !token.is_empty());
+    let machine = machine.map(|token| Machine::look(&what, Some(&token))).transpose()?;
+    machine.iter().try_for_each(Machine::enter)?;
+    let dir = options.dir.clone().map(PathBuf::from);
+    let mut setup = Setup::new(
+        Wanted {
+            build,
+            catalogue,
+            options,
+            dir: dir.as_deref(),
+            seed: None,
+            name: Some(run_name()),
+            then: &[],
+            host_tree: None,
+            machine,
+        },
+        &stop,
+    )?;
+    setup.measures_something()?;
+    let work = setup.make_dirs(&Store::in_directory(store), &stop)?;
+    let finished = crate::run(&setup, &mut Ordered(io::stdout()), &mut |_| {}, &stop, None)?;
+    for work in work {
+        let is_hanging = finished.hanging.iter().any(|dir| dir == work.path());
+        work.remove(is_hanging)?;
+    }
+    Ok(vec![FromWorker::Done(Done::default())])
 }
 
 fn far_end(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
@@ -85,11 +149,4 @@ fn far_end(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
         .serve(&series, &mut far)
         .with_context(|| format!("the far end of {} failed", series.label()))?;
     Ok(vec![FromWorker::Done(far.finish())])
-}
-
-fn messages((samples, histograms, traces, done): measure::Written) -> Vec<FromWorker> {
-    let samples = samples.into_iter().map(FromWorker::Samples);
-    let histograms = histograms.into_iter().map(FromWorker::Histogram);
-    let traces = traces.into_iter().map(FromWorker::Trace);
-    samples.chain(histograms).chain(traces).chain([FromWorker::Done(done)]).collect()
 }

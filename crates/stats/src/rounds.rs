@@ -124,10 +124,13 @@ struct Around {
 /// The samples and histograms of one figure in one round.
 type OfRound<'run> = (Vec<&'run Samples>, Vec<&'run Histogram>);
 
+/// The rounds of each figure of a series, by case and metric.
+pub type Figures = BTreeMap<(CaseId, String), Rounds>;
+
 /// The values of every figure of a series, by (case, metric), in the order of the rounds. Where the
 /// experiment is repeated in rounds, a value is the median of a round's samples; otherwise each
 /// sample of its one round is a block.
-pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, String), Rounds> {
+pub fn values(run: &Run, experiment: &str, label: &str) -> Figures {
     let in_rounds =
         run.experiment(experiment).is_none_or(|planned| planned.repeat == Repeat::Rounds);
     let disturbed: BTreeMap<u32, Around> = run

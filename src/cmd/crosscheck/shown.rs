@@ -1,17 +1,17 @@
 //! What `plumb crosscheck` shows while it works.
 
 use crate::cmd::output;
-use crate::cmd::run::{duration, progress_bar};
+use crate::cmd::run::{Bar, duration};
 use analysis::crosscheck::{Bout, Compared, rivals};
 use anyhow::Result;
 use crosscheck::turns::Observer;
 use crosscheck::{Rival, not_compared};
-use indicatif::ProgressBar;
 use record::crosscheck::{DIR, Pairing, PairingEnd};
 use record::event::Event;
 use record::quantity::{digits, render};
 use record::run::Run;
 use report::{counted, shell};
+use session::Sink as _;
 use session::store::RecordFile;
 use std::time::{Duration, Instant};
 
@@ -20,18 +20,18 @@ pub(super) struct Sink {
     file: RecordFile,
     /// The run with all events so far.
     pub run: Run,
-    bar: ProgressBar,
+    bar: Bar,
     begun: Instant,
 }
 
 impl Sink {
     /// Of a record with what it holds.
     pub fn new(file: RecordFile, run: Run) -> Self {
-        Sink { file, run, bar: progress_bar(), begun: Instant::now() }
+        Sink { file, run, bar: Bar::new(true), begun: Instant::now() }
     }
 
     pub fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.bar.clear();
     }
 }
 
@@ -45,7 +45,8 @@ impl Observer for Sink {
         self.run.push(event.clone());
         if let Event::PairingEnd(end) = event {
             let lines = lines(&self.run, end);
-            self.bar.suspend(|| lines.iter().for_each(|line| output::diagnose(line)));
+            self.bar.clear();
+            lines.iter().for_each(|line| output::diagnose(line));
         }
         Ok(())
     }
@@ -63,8 +64,6 @@ impl Observer for Sink {
     }
 
     fn progress(&mut self, pairing: &str, done: u64, all: u64) {
-        self.bar.set_length(all);
-        self.bar.set_position(done);
         let spent = self.begun.elapsed().as_secs_f64();
         let left = match done {
             0 => String::new(),
@@ -73,9 +72,8 @@ impl Observer for Sink {
                 format!(", about {} left", duration(Duration::from_secs_f64(seconds)))
             }
         };
-        self.bar.set_message(format!("{pairing}, turn {} of {all}{left}", done + 1));
-        // Drawn here and never by a timer: no thread wakes while a side runs.
-        self.bar.tick();
+        let message = format!("{pairing}, turn {} of {all}{left}", done + 1);
+        self.bar.draw(done as f64 / all.max(1) as f64, &message);
     }
 }
 

@@ -19,8 +19,9 @@ use std::time::{Duration, SystemTime};
 ///
 /// An engine starts one copy on each node, with the same options: Slurm, Kubernetes, a launcher of MPI,
 /// pdsh, or a loop over ssh. Rank, size and hosts come from the engine's environment or from options.
-/// All nodes measure themselves at the same time, then in pairs, in slots that begin by the clock. No
-/// node waits for another one longer than a part of a slot, and no process gathers anything.
+/// All nodes measure at the same time, first alone and then in pairs, in slots that begin at times
+/// known to all. No node waits for another one longer than a part of a slot, and no process collects
+/// results.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,7 +39,7 @@ pub struct Args {
     /// Directory of a sweep's files to add those of a step of suspects to
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     into: Option<PathBuf>,
-    /// This is a step of suspects, as --into says by itself
+    /// Mark this run as a step of `plumb fleet suspects`; --into implies it
     #[arg(long)]
     again: bool,
     /// When measuring begins: a time in UTC, for example 2026-11-30T08:00:00Z, or seconds since 1970

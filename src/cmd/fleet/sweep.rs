@@ -21,10 +21,10 @@ const ALONE_MORE_S: f64 = 30.0;
 /// What a sweep measures, and how long it takes. All nodes must be given the same.
 #[derive(clap::Args, Clone)]
 pub struct SweepArgs {
-    /// What each node measures by itself: selectors as of `plumb run` [default: all]
+    /// What each node measures alone: selectors as of `plumb run` [default: all]
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
-    /// How much each node measures by itself
+    /// How much each node measures alone
     #[arg(long, value_enum, default_value_t = PresetName::Quick)]
     pub preset: PresetName,
     /// What pairs of nodes measure, each in a window of its own; may be repeated [default:
@@ -49,7 +49,7 @@ pub struct SweepArgs {
     /// Seed of the matchings
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Time for what each node measures by itself [default: the preset's, a third more, and 30s]
+    /// Time for what each node measures alone [default: the preset's, a third more, and 30s]
     #[arg(long, value_name = "DURATION", value_parser = time)]
     alone: Option<Duration>,
     /// Length of a slot: in its first quarter the partners meet

@@ -3,13 +3,14 @@
 use super::conditions::about;
 use super::{Against, Compared, Direction, Source, table};
 use crate::figure::Figure;
-use crate::gather::gathered;
+use crate::gather::{ends, gathered};
 use crate::health::{Health, health};
 use crate::verdict::is_speed;
-use record::metric::{Better, Kind};
+use record::metric::{Better, Kind, Metric};
 use record::quantity::digits;
 use record::run::Run;
 use serde::Serialize;
+use stats::interval::median_order;
 use stats::quantile::median;
 
 /// Findings of one experiment in one direction: an operation that became slower has a longer
@@ -83,15 +84,49 @@ const DOUBTS: [Doubt; 5] = [
     (|health| health.moved, "of rounds on virtual CPUs that the host had moved", 0.05, 1.0),
 ];
 
-/// How the machines of a report and of a run compare in a family of experiments.
+/// How two runs, or a report and a run, compare in a family of experiments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Speed {
     /// The family: `cpu`, `fs` …
     pub family: String,
-    /// How many times as fast the run's machine is, the median over the figures.
+    /// How many times as fast the new run is, or the run beside a report: the median over the
+    /// figures.
     pub factor: f64,
-    /// Figures that both have.
+    /// Its interval: where the median of such figures lies, and what runs of an unchanged machine
+    /// differ by. `None` beside a report.
+    pub interval: Option<(f64, f64)>,
+    /// Times and rates that both have.
     pub figures: usize,
+}
+
+/// How many times as fast a value is than another one of its metric; `None` of what is no speed.
+fn times_as_fast(metric: &Metric, new_over_base: f64) -> Option<f64> {
+    match metric.better {
+        _ if !is_speed(metric.unit) => None,
+        Better::Lower => Some(new_over_base.recip()),
+        Better::Higher => Some(new_over_base),
+        Better::None => None,
+    }
+}
+
+/// One family by the logarithms of its figures' factors, each with the reach of the variation
+/// between runs.
+fn speed(family: &str, figures: &[(f64, f64)]) -> Option<Speed> {
+    let logs: Vec<f64> = figures.iter().map(|(log, _)| *log).collect();
+    let reaches: Vec<f64> = figures.iter().map(|(_, reach)| *reach).collect();
+    let (middle, reach) = (median(&logs)?, median(&reaches)?);
+    // Of few figures the ends are the least and the greatest.
+    let (low, high) = match median_order(&logs) {
+        Some(ends) => (ends.low, ends.high),
+        None => ends(logs.iter().copied()),
+    };
+    let (low, high) = (middle - (middle - low).hypot(reach), middle + (high - middle).hypot(reach));
+    Some(Speed {
+        family: family.to_owned(),
+        factor: middle.exp(),
+        interval: Some((low.exp(), high.exp())),
+        figures: figures.len(),
+    })
 }
 
 impl<'a> Against<'a> {
@@ -110,20 +145,26 @@ impl<'a> Against<'a> {
     /// How the machines of a report and of the run compare, by family; none without a report.
     pub fn speeds(&self) -> Vec<Speed> {
         let factor = |(printed, own): (&'a Figure, &'a Figure)| {
-            let metric = own.metric.as_ref().filter(|metric| is_speed(metric.unit))?;
-            let ratio = own.value? / printed.value?;
-            match metric.better {
-                Better::Lower => Some((own.family(), ratio.recip())),
-                Better::Higher => Some((own.family(), ratio)),
-                Better::None => None,
-            }
+            let factor = times_as_fast(own.metric.as_ref()?, own.value? / printed.value?)?;
+            Some((own.family(), factor))
         };
         let speeds = gathered(self.printed().filter_map(factor)).into_iter();
         let speeds = speeds.filter_map(|(family, factors)| {
             let figures = factors.len();
-            Some(Speed { family: family.to_owned(), factor: median(&factors)?, figures })
+            let factor = median(&factors)?;
+            Some(Speed { family: family.to_owned(), factor, interval: None, figures })
         });
         speeds.collect()
+    }
+
+    /// How much faster the new run is, by family, whether single figures are decided or not.
+    pub fn families(&self) -> Vec<Speed> {
+        let log = |one: &Compared<'a>| {
+            let factor = times_as_fast(one.metric, one.ratio()?)?;
+            Some((one.base.family(), (factor.ln(), one.band.between.reach())))
+        };
+        let families = gathered(self.figures.iter().filter_map(log)).into_iter();
+        families.filter_map(|(family, figures)| speed(family, &figures)).collect()
     }
 
     /// The name of the report: `R1`.
@@ -206,4 +247,25 @@ impl Compared<'_> {
 
 fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::speed;
+
+    #[test]
+    fn a_family_has_the_median_of_its_factors_within_what_runs_differ_by() {
+        let logs: Vec<(f64, f64)> = (-4..=4).map(|n| (f64::from(n) * 0.01 + 0.2, 0.03)).collect();
+        let found = speed("cpu", &logs).expect("has figures");
+        assert_eq!((found.family.as_str(), found.figures), ("cpu", 9));
+        assert!((found.factor - 0.2_f64.exp()).abs() < 1e-12);
+        // The order statistic's ends are 0.17 and 0.23: three hundredths, and three between runs.
+        let (low, high) = found.interval.expect("has one");
+        let half = 0.03_f64.hypot(0.03);
+        assert!((low.ln() - (0.2 - half)).abs() < 1e-12, "{low}");
+        assert!((high.ln() - (0.2 + half)).abs() < 1e-12, "{high}");
+        let few = speed("cpu", &logs[..2]).and_then(|few| few.interval).expect("has one");
+        assert!((few.0.ln() - (0.165 - 0.005_f64.hypot(0.03))).abs() < 1e-12, "{few:?}");
+        assert_eq!(speed("cpu", &[]), None);
+    }
 }

@@ -2,9 +2,7 @@
 //! [`stats::compare`] alone, and what differs around them.
 //!
 //! The first run is the base; every other is compared with it, each comparison corrected for its
-//! own number of figures. A figure of a published machine has no rounds and gives no finding; a
-//! derived one gives none until three stored runs say how much it differs from run to run, since
-//! the cases that it is made of are tested themselves.
+//! own number of figures. A figure of a published machine has no rounds and gives no finding.
 
 pub mod answer;
 mod band;
@@ -23,7 +21,7 @@ pub use join::Incomparable;
 #[cfg(test)]
 pub use join::Why;
 pub use nearest::{Near, printed, table};
-use record::order::InOrder;
+use record::order::{Gather, InOrder};
 
 use super::figure::{Figure, Interval};
 use super::history::{History, used, used_rounds};
@@ -35,7 +33,7 @@ use serde::Serialize;
 use stats::compare::ratio::{Change, Point};
 use stats::compare::{Evidence, Pair, compare as tested};
 use stats::interval::Interval as Ends;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A run with its figures.
 #[derive(Debug)]
@@ -129,8 +127,6 @@ pub enum Untested {
     NoInterval,
     /// A value, or an end of its interval, is not positive: there is a difference, no ratio.
     NotPositive,
-    /// Derived, and fewer than three stored runs have it.
-    Derived,
     /// The symbols of its case resolved to another size.
     OtherSize,
     /// Nothing scatters in either run.
@@ -139,11 +135,10 @@ pub enum Untested {
 
 impl Untested {
     /// Every reason, in the order of the report.
-    pub const ALL: [Untested; 6] = [
+    pub const ALL: [Untested; 5] = [
         Untested::Published,
         Untested::NoInterval,
         Untested::NotPositive,
-        Untested::Derived,
         Untested::OtherSize,
         Untested::NoScatter,
     ];
@@ -154,10 +149,6 @@ impl Untested {
             Untested::Published => "published figures have no rounds",
             Untested::NoInterval => "no interval in one of the runs",
             Untested::NotPositive => "a value or an end of its interval is not positive",
-            Untested::Derived => {
-                "derived, and in fewer than three stored runs of this machine; its cases are \
-                 tested instead"
-            }
             Untested::OtherSize => "measured with another size or another number of threads",
             Untested::NoScatter => "nothing scatters",
         }
@@ -336,10 +327,25 @@ fn judged<'a>(
     }
     all.order_by_key(|(at, _)| *at);
     let mut all: Vec<Compared> = all.into_iter().map(|(_, one)| one).collect();
+    settle_derived(&mut all);
     for one in all.iter_mut().filter(|one| one.finding().is_some()) {
         one.reasons = reasons::reasons(base_run, new_run, one);
     }
     all
+}
+
+/// How much a derived figure differs from run to run is not known before three stored runs have it:
+/// until then it changes only where a case of its experiment does, which is tested itself.
+fn settle_derived(all: &mut [Compared]) {
+    let is_found = |one: &&Compared| one.finding().is_some() && !one.metric.derived;
+    let changed: BTreeSet<String> =
+        all.iter().filter(is_found).map(|one| one.base.experiment.clone()).gather();
+    let is_assumed = |one: &&mut Compared| one.metric.derived && one.band.between.runs == 0;
+    for one in all.iter_mut().filter(is_assumed) {
+        if one.finding().is_some() && !changed.contains(&one.base.experiment) {
+            one.outcome = Outcome::Quiet;
+        }
+    }
 }
 
 /// A figure as the test takes it.
@@ -361,8 +367,6 @@ fn prepare(joined: &join::Joined, band: &Band, family: usize, published: bool) -
         Some(Untested::OtherSize)
     } else if base.interval.is_none() || new.interval.is_none() {
         Some(Untested::NoInterval)
-    } else if joined.metric.derived && band.between.runs == 0 {
-        Some(Untested::Derived)
     } else if !(base.is_positive() && new.is_positive()) {
         Some(Untested::NotPositive)
     } else {
@@ -405,6 +409,11 @@ fn ends(figure: &Figure) -> Option<Ends> {
     Some(Ends { low, high, confidence: figure.confidence.unwrap_or(CELL) })
 }
 
+/// Whether both runs have the same value and the same interval.
+fn is_same(prepared: &Prepared) -> bool {
+    prepared.base == prepared.new
+}
+
 fn compared<'a>(
     joined: &join::Joined<'a>,
     band: Band,
@@ -416,6 +425,8 @@ fn compared<'a>(
         stats::compare::ratio::change(prepared.base, prepared.new, reach)
     };
     let (change, p, outcome) = match result {
+        // Nothing was lost in either run, for example.
+        Err(Untested::NotPositive) if is_same(prepared) => (untested(), None, Outcome::Quiet),
         Err(why) => (untested(), None, Outcome::Untested(why)),
         Ok(None) => (untested(), None, Outcome::Untested(Untested::NoInterval)),
         Ok(Some(found)) => {
@@ -423,6 +434,7 @@ fn compared<'a>(
             let outcome = match (found.finding, found.p) {
                 (true, _) => Outcome::Finding(Direction::from_growth(joined.metric.better, grew)),
                 (false, Some(_)) => Outcome::Quiet,
+                (false, None) if is_same(prepared) => Outcome::Quiet,
                 (false, None) => Outcome::Untested(Untested::NoScatter),
             };
             (found.change, found.p, outcome)

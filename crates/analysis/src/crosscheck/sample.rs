@@ -158,6 +158,7 @@ pub fn run_of_plumb() -> Run {
         session_cpu_s: 0.8,
         session_peak_bytes: 21 << 20,
         synced: Default::default(),
+        programs: Vec::new(),
     }));
     run
 }

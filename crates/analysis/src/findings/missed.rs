@@ -9,6 +9,7 @@
 
 use super::{Finding, Named, Severity, about, counted, shared, spread};
 use crate::causes::{self, Cause, MOVED_CPUS, SHARED_CORE, THROTTLED};
+use crate::facts::IS_GUEST;
 use crate::figure::Figure;
 use crate::gather::distinct;
 use crate::health::health;
@@ -16,12 +17,14 @@ use crate::held;
 use crate::keys::group_of;
 use crate::misses::{self, Miss};
 use crate::moved::moved;
+use crate::names::around;
 use crate::verdict::Verdict;
 use record::quantity::{digits, render};
 use record::run::Run;
 use record::shown::range;
 use record::unit::Unit;
 use stats::modes::Mode;
+use stats::quantile::median;
 use std::collections::BTreeMap;
 
 /// Share of a group's figures that may be worse than predicted.
@@ -37,6 +40,9 @@ const PART: f64 = 0.25;
 /// findings by themselves.
 const SHARED: f64 = 0.05;
 const THROTTLED_SHARE: f64 = 0.005;
+
+/// Load above which other programs than plumb ran.
+const OWN_LOAD: f64 = 1.5;
 
 /// What the misses that no cause explains are called.
 const UNEXPLAINED: &str = "unexplained";
@@ -98,9 +104,10 @@ fn of_the_run(run: &Run) -> Vec<Finding> {
     let percent = |share: f64| format!("{} %", digits(share * 100.0));
     let shared = health.shared.filter(|share| *share > SHARED).map(|share| {
         let text = format!(
-            "another tenant used the core during {} of the samples; where possible, figures use \
-             only samples with an exclusive core",
-            percent(share)
+            "the core was shared during {} of the samples, by {}; where possible, figures use only \
+             samples with the core alone",
+            percent(share),
+            neighbours(run)
         );
         (SHARED_CORE, text)
     });
@@ -128,6 +135,24 @@ fn of_the_run(run: &Run) -> Vec<Finding> {
         Finding::new(Severity::Warning, cause, text).so(advice)
     };
     found.map(warning).collect()
+}
+
+/// What may have used the core beside plumb: `another tenant, or this machine's own other CPUs: load
+/// 14, by rustc, chromium`.
+fn neighbours(run: &Run) -> String {
+    let loads = run.rounds.iter().filter_map(|round| round.environment.get("load_1m").copied());
+    let load = median(&loads.collect::<Vec<f64>>()).filter(|load| *load > OWN_LOAD);
+    let programs = run.footer.iter().flat_map(|footer| &footer.programs);
+    let programs = programs.cloned().collect::<Vec<_>>().join(", ");
+    let parts =
+        [load.map(|load| format!("load {}", factor(load))), Some(around("by ", &programs, ""))];
+    let parts = parts.into_iter().flatten().filter(|part| !part.is_empty());
+    let own = around(": ", &parts.collect::<Vec<_>>().join(", "), "");
+    match (IS_GUEST.holds(run, &[]), own.is_empty()) {
+        (true, true) => "another tenant".to_owned(),
+        (true, false) => format!("another tenant, or this machine's own other CPUs{own}"),
+        (false, _) => format!("a program on its other hardware thread{own}"),
+    }
 }
 
 /// Adds what a cause explains, to the run's own finding of it where there is one.
@@ -185,7 +210,7 @@ fn sentence(misses: &[&Miss], about: &str, named: &Named) -> Option<String> {
         "{} {by}{how} {than}{whose}{most}{} against {}",
         counted(sorted.len(), "is", "are"),
         named.name(worst.figure, about),
-        range(&worst.range, worst.figure.unit())
+        range(&worst.range, worst.figure.shown_unit())
     ))
 }
 
@@ -232,4 +257,34 @@ impl Much {
 
 fn is_far(miss: &Miss) -> bool {
     miss.factor.is_some_and(|factor| factor >= FAR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::neighbours;
+    use crate::sample;
+    use record::event::Event;
+
+    #[test]
+    fn a_shared_core_names_what_could_take_it() {
+        let busy = |load: f64, programs: &[&str], is_guest: bool| {
+            let mut run = sample::changed(|event| match event {
+                Event::Round(round) => {
+                    round.environment.insert("load_1m".to_owned(), load);
+                }
+                Event::Footer(footer) => {
+                    footer.programs = programs.iter().map(|name| (*name).to_owned()).collect();
+                }
+                _ => {}
+            });
+            run.header.host["kernel"]["virtualisation"]["is_guest"] = is_guest.into();
+            neighbours(&run)
+        };
+        assert_eq!(busy(1.1, &[], true), "another tenant");
+        assert_eq!(
+            busy(14.0, &["rustc", "chromium"], true),
+            "another tenant, or this machine's own other CPUs: load 14, by rustc, chromium"
+        );
+        assert_eq!(busy(2.5, &[], false), "a program on its other hardware thread: load 2.5");
+    }
 }

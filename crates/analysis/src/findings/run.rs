@@ -152,8 +152,9 @@ fn probe(run: &Run) -> Vec<Finding> {
     });
     let fast = seen(run).share(|seen| seen.fast).filter(|fast| *fast > LEVEL_LOST).map(|fast| {
         let text = format!(
-            "the width probe's level drifted: {} % of the samples read above it, so it is \
-             uncertain which samples had the core alone",
+            "plumb could not tell well when another program shared the core ({} % of the width \
+             probe's readings are above the level of a core alone); take figures marked § as \
+             slow-side values",
             digits(fast * 100.0)
         );
         warning("width_probe_drift", text)

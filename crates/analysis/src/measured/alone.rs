@@ -20,7 +20,9 @@ pub(super) fn beside_found(mut alone: Figure, as_found: Figure, basis: Basis) ->
     }
     if basis.rounds < LEAST_ROUNDS || alone.ci.is_none() {
         let lack = match alone.ci {
-            None => "; no interval: five rounds are needed",
+            None => {
+                "; no interval: five rounds are needed; raise --budget, or measure on a quieter machine"
+            }
             Some(_) => "",
         };
         let form =

@@ -13,6 +13,7 @@ use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::{CaseId, FAR, Value};
 use record::metric::Metric;
+use record::order::Gather;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -142,6 +143,23 @@ fn offered<E: Experiment>(site: &Site, params: &Params) -> Vec<E::Case> {
     cases
 }
 
+/// The series of the cases that parameters ask for, with their far end.
+fn series_of_cases<E: Experiment>(site: &Site, params: &Params) -> Result<Offer, Skip> {
+    let all = chosen(offered::<E>(site, params), params).into_iter();
+    let is_left =
+        |case: &E::Case| params.only.as_ref().is_none_or(|only| only.contains(&case.id()));
+    let cases = once_each(all.filter_map(E::complete).filter(is_left));
+    let mut offer = E::series(site, cases, params)?;
+    if E::CARD.params.iter().any(|param| param.name == FAR) {
+        let measured = offer.series.iter_mut().flat_map(|series| &mut series.cases);
+        let skipped = offer.skipped.iter_mut().map(|(id, _)| id);
+        for id in measured.map(|case| &mut case.id).chain(skipped) {
+            id.0.insert(0, (FAR.to_owned(), site.far().into()));
+        }
+    }
+    Ok(offer)
+}
+
 impl Offer {
     /// The cases that are not absent here. `place` completes what is known of a case, and gives the
     /// name and the settings of its series.
@@ -189,17 +207,12 @@ impl<E: Experiment> AnyExperiment for E {
     }
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let all = chosen(offered::<E>(site, params), params).into_iter();
-        let is_left =
-            |case: &E::Case| params.only.as_ref().is_none_or(|only| only.contains(&case.id()));
-        let cases = once_each(all.filter_map(E::complete).filter(is_left));
-        let mut offer = E::series(site, cases, params)?;
-        if E::CARD.params.iter().any(|param| param.name == FAR) {
-            let measured = offer.series.iter_mut().flat_map(|series| &mut series.cases);
-            let skipped = offer.skipped.iter_mut().map(|(id, _)| id);
-            for id in measured.map(|case| &mut case.id).chain(skipped) {
-                id.0.insert(0, (FAR.to_owned(), site.far().into()));
-            }
+        let mut offer = series_of_cases::<E>(site, params)?;
+        if let Some(quick) = &params.quick {
+            let quick = Params { only: params.only.clone(), ..(**quick).clone() };
+            let quick = series_of_cases::<E>(site, &quick).unwrap_or_default().series.into_iter();
+            let cases = quick.flat_map(|series| series.cases);
+            offer.in_quick = cases.map(|case| case.id).gather();
         }
         Ok(offer)
     }

@@ -389,7 +389,7 @@ mod tests {
 
     fn set(name: &'static str, values: &[Value]) -> Params {
         let values = BTreeMap::from([(name, values.to_vec())]);
-        Params { preset: Preset::Quick, values, only: None }
+        Params { preset: Preset::Quick, values, only: None, quick: None }
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 pub mod frame;
 pub mod path;
+pub mod waiting;
 
 use crate::measure::Clock;
 use anyhow::{Context, Result};
 use record::case::Series;
-use record::event::{Calibration, FailedCase, Histogram, Samples, Trace};
+use record::codec::EventText;
+use record::event::{Calibration, FailedCase, Options};
 use record::key::CaseId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -86,6 +88,22 @@ impl RoundOrder {
     }
 }
 
+/// A whole run of this plumb: its record is the answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunOrder {
+    pub options: Options,
+    /// Where it runs: the current directory of the node.
+    #[serde(with = "path")]
+    pub here: PathBuf,
+    /// The store in whose journal it writes what it makes, so that it goes even where both ends are
+    /// killed.
+    #[serde(with = "path")]
+    pub store: PathBuf,
+    /// What it shares, among the plumbs of the machine, with the one that orders it; empty where that
+    /// has no place there.
+    pub token: String,
+}
+
 /// From the session to a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
@@ -97,6 +115,8 @@ pub enum ToWorker {
     Serve(Box<RoundOrder>),
     /// The near end is done: drain, report counts, end.
     Drain,
+    /// Be a session of its own: all events of its record are answers.
+    Run(Box<RunOrder>),
 }
 
 /// From a worker to the session. Nothing is sent while a round is timed.
@@ -114,12 +134,8 @@ pub enum FromWorker {
     TakesMemory(Vec<CaseId>),
     /// What follows is a case whose files may hang the worker in the kernel.
     MayHangIn(CaseId),
-    /// Samples of the round.
-    Samples(Samples),
-    /// A distribution of the round.
-    Histogram(Histogram),
-    /// A trace of the round.
-    Trace(Trace),
+    /// An event as the record has it: samples, a distribution or a trace of the round.
+    Measured(EventText),
     /// The round is over; what the worker's own threads saw of their environment.
     Done(Done),
     /// The round failed: the chain of reasons, outermost first.

@@ -4,10 +4,10 @@ mod visits;
 
 use super::book::{Book, to_thousandth};
 use super::clock::Clock;
-use super::crew::{Crew, REHEARSAL_NS};
 use super::heartbeat::Heartbeat;
 use super::quartet::{Goal, Quartet, Timer, Turns, abba, samples};
 use super::surroundings::Surroundings;
+use super::team::{REHEARSAL_NS, TeamWindow};
 use super::values::{Form, Values};
 use super::warp::{self, Offset};
 use super::width::{Probe, Watch, clock_step, core_mhz};
@@ -57,7 +57,7 @@ pub enum Declared<'a> {
         /// Time that they had, in ns.
         time_ns: f64,
     },
-    /// These CPUs measure beside the first, for what the environment of the round says. A crew says
+    /// These CPUs measure beside the first, for what the environment of the round says. A team says
     /// so itself.
     Cpus(&'a [usize]),
     /// The worker lives: for what takes longer than a round does, between its blocks. Sent at most
@@ -255,16 +255,16 @@ impl Bench {
         self.book.trace(case, kind, columns, rows)
     }
 
-    /// A crew on `cpus` (one thread for each entry) with a shared window of `window_ns`. Counters
+    /// A team on `cpus` (one thread for each entry) with a shared window of `window_ns`. Counters
     /// that are too far apart for such a window give way to `CLOCK_MONOTONIC`. In a rehearsal
     /// several threads have at least [`REHEARSAL_NS`]. Errors: no CPUs, or the clocks of two of
     /// them could not be compared.
-    pub fn crew(&mut self, cpus: &[usize], window_ns: f64) -> Result<Crew> {
+    pub fn team(&mut self, cpus: &[usize], window_ns: f64) -> Result<TeamWindow> {
         let window_ns = match self.order.rehearsal && cpus.len() > 1 {
             true => window_ns.max(REHEARSAL_NS),
             false => window_ns,
         };
-        let first = *cpus.first().context("a crew needs a CPU")?;
+        let first = *cpus.first().context("a team needs a CPU")?;
         let mut clock = self.around.clock;
         for cpu in cpus.iter().filter(|cpu| **cpu != first) {
             if !self.offset(first, *cpu)?.allows(window_ns) {
@@ -272,8 +272,8 @@ impl Bench {
             }
         }
         self.around.use_cpus(cpus);
-        let crew = Crew::new(clock, cpus.to_vec(), window_ns, self.order.rehearsal);
-        Ok(crew.able_to_probe(self.probe))
+        let team = TeamWindow::new(clock, cpus.to_vec(), window_ns, self.order.rehearsal);
+        Ok(team.able_to_probe(self.probe))
     }
 
     /// How far the clocks of two CPUs may be apart; exchanged once per round. Errors: the CPUs are

@@ -9,16 +9,15 @@ mod book;
 mod calibrate;
 mod clock;
 mod core_clock;
-mod crew;
 mod environment;
 mod far;
 mod heartbeat;
-pub mod party;
 pub mod placed;
 mod quartet;
 mod steal;
 mod storage;
 mod surroundings;
+pub mod team;
 #[cfg(test)]
 mod tests;
 mod together;
@@ -30,12 +29,14 @@ pub use bench::{Bench, Declared, Outcome, Written, WrongResult};
 pub use calibrate::{calibrate, raw_ns};
 pub use clock::Clock;
 pub use core_clock::{CoreClock, Windows};
-pub use crew::{Crew, CrewWindow, NeverTogether, REHEARSAL_NS, Shared, best_window};
 pub use far::FarEnd;
 pub use heartbeat::Heartbeat;
 pub use quartet::{Quartet, Timer, Turns, abba, samples};
 pub use stats::width::by_design;
 pub use storage::{Settled, settle, unwritten};
-pub use together::{Finally, Gate, beside, together};
+pub use team::{
+    BestWindow, Finally, NeverTogether, REHEARSAL_NS, Shared, Team, TeamWindow, best_window,
+};
+pub use together::{Gate, beside};
 pub use values::Values;
 pub use width::{Probe, Reading, Stretch, Watch, clock_step};

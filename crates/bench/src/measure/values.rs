@@ -62,7 +62,7 @@ impl<'a> Values<'a> {
         Values::blocks(vec![value])
     }
 
-    /// A thread's or a crew's work between readings of the width probe; `whole` is the value of the
+    /// A thread's or a team's work between readings of the width probe; `whole` is the value of the
     /// whole window, which stands alone where it was not cut into stretches.
     pub fn stretches(stretches: &[Stretch], whole: f64) -> Self {
         match stretches {

@@ -13,7 +13,7 @@ pub const EXCHANGES: usize = 1000;
 /// METHOD §1: share of a window above which an offset forbids comparing the counters.
 const SHARE_MAX: f64 = 0.01;
 /// Both threads give up after this time: a CPU may be taken away.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Spins between looks at the patience.
 const SPINS: u32 = 1 << 16;
 

@@ -232,7 +232,7 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
     cases.sum::<Duration>() + PER_CPU * whole(most.saturating_sub(1)) + Duration::from_millis(30)
 }
 
-/// Writes down what a crew reached, and the quantities that its bound rests on.
+/// Writes down what a team reached, and the quantities that its bound rests on.
 fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Load) -> Result<()> {
     let operations = load::ops_per_cycle(case);
     let shared = &load.window.shared;

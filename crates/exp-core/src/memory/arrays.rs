@@ -2,8 +2,8 @@
 //! nodes share.
 
 use super::unlocked;
+use bench::measure::Team;
 use bench::measure::placed::{Placed, place_near, verify_node};
-use bench::measure::together;
 use bench::prelude::*;
 use metal::clock::monotonic_ns;
 use metal::stream::{Ahead, Kernel, Loop, Stream};
@@ -94,7 +94,7 @@ impl Arena {
     ) -> Result<Vec<Mutex<Arrays>>> {
         let bytes = Stream::mapping_bytes(kernel, footprint) as u64;
         let held = cpus.iter().map(|cpu| self.held.remove(cpu)).collect();
-        let arrays = together(cpus, held, |held: Option<Placed>| {
+        let arrays = Team::each(cpus, held, |held: Option<Placed>| {
             let placed = held.map_or_else(|| place_near(bytes), Ok)?;
             Arrays::new(kernel, placed, footprint)
         })?;
@@ -104,7 +104,7 @@ impl Arena {
     /// Verifies the CPUs' arrays, and holds their memory again.
     pub(super) fn take_back(&mut self, cpus: &[usize], arrays: Vec<Mutex<Arrays>>) -> Result<()> {
         let things = cpus.iter().copied().zip(arrays.into_iter().map(unlocked)).collect();
-        self.held.extend(together(cpus, things, |(cpu, arrays)| {
+        self.held.extend(Team::each(cpus, things, |(cpu, arrays)| {
             arrays.verify().with_context(|| format!("memory of the thread on CPU {cpu}"))?;
             Ok((cpu, arrays.into_placed()))
         })?);

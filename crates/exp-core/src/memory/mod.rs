@@ -23,7 +23,7 @@ bench::family!(
     ]
 );
 
-/// What a thread holds that panicked is as good as before, or not used again: its crew has failed
+/// What a thread holds that panicked is as good as before, or not used again: its team has failed
 /// with it.
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)

@@ -17,19 +17,20 @@
 //! The measured reader is the measuring thread. Its competitors are processes, as in R0, or threads
 //! of the same process, as in R1 and R2 (their n threads are n - 1 competitors and the measured
 //! reader). All read in `pattern`: `sequential` goes through the file from a block that differs by
-//! reader and round, and wraps around at the end; `random` draws each block. (R0 reads one block a
-//! thousand times and does not state which; R1 and R2 read sequentially.)
+//! reader and round, and wraps around at the end; `random` takes all blocks in random order, over
+//! and over. (R0 reads one block a thousand times and does not state which; R1 and R2 read
+//! sequentially.)
 //!
 //! The measured reader has the round's CPU to itself. Competitors are spread over the other allowed
 //! CPUs, one per CPU, and share these if there are more competitors than CPUs; with one CPU all
 //! share it. All are pinned and have equal priority.
 //!
-//! All readers read without a pause from before the common start until all are past the common end.
-//! Reads between the two count; a read that crosses an edge counts by the part inside. So no window
-//! contains a straggler that has the device to itself. The window lasts `window`, extended until
-//! the measured reader has completed 8 reads and each other reader one, but at most two seconds. A
-//! reader that fails, or that completes no read begun in the window, fails the case. The last block
-//! of each reader is compared with what was written there.
+//! All readers begin at a common tick and read without a pause until the measured reader has ended, so
+//! it never has the device to itself. The window is its own, from when all have had two reads on. It
+//! lasts `window`, extended until the measured reader has completed 8 reads and each other reader one,
+//! but at most two seconds. Of other readers the reads that cross an edge of the window count by the part
+//! inside. A reader that fails fails the case. The last block of each reader is compared with what was
+//! written there.
 //!
 //! ## Prediction
 //!
@@ -96,10 +97,10 @@
 //! closed systems); [man] open(2) O_DIRECT, statx(2), proc(5) io and diskstats.
 
 mod curve;
-mod readers;
 mod round;
 
 use super::file;
+use super::job::As;
 use super::offered::{Offered, standard_first};
 use crate::fs::prelude::*;
 use laws::fs::{BLOCK_BYTES, contention as law};
@@ -117,10 +118,6 @@ const STEPS_THREADS: [u64; 6] = [0, 1, 3, 4, 7, 15];
 const STEPS_QUICK: [u64; 2] = [0, 4];
 /// The most competitors of thorough: R1's.
 const MOST: u64 = 15;
-
-symbols! {
-    enum As { Processes = "processes", Threads = "threads" }
-}
 
 impl As {
     fn steps(self) -> &'static [u64] {

@@ -1,14 +1,11 @@
-//! Files of the family: prepared data, the ways to open it, and where its bytes came from.
+//! Files of the family: prepared data, the ways to open it, and what of it is in memory.
 //!
 //! Nothing about a file is taken for granted. O_DIRECT is asked for (statx), set (F_GETFL) and
 //! tried: a read past the page cache leaves nothing in it. Cold is what cachestat or mincore find
-//! nowhere in memory. Where bytes came from is what the kernel counted for this process and for the
-//! device.
+//! nowhere in memory.
 
-mod account;
 mod ground;
 
-pub(super) use account::{Account, Moved};
 pub(super) use ground::{Ground, Kind, below, ground, ground_facts, ground_note, only_memory};
 
 use crate::fs::prelude::*;
@@ -33,6 +30,20 @@ const EVICTION_EVERY: Duration = Duration::from_micros(200);
 pub(in crate::fs) const WARM_TRIES: usize = 4;
 /// A file is brought into memory in pieces of so many bytes.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// A file that is written before the rounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Made {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+}
+
+/// Writes files, on their device when this returns; `way_out` says how they would be smaller.
+pub(super) fn make(dir: &Path, files: Vec<Made>, way_out: &str) -> Result<Vec<PathBuf>> {
+    let one =
+        |Made { name, bytes }: &Made| write(dir, name, *bytes, seed_of(&dir.join(name)), way_out);
+    files.iter().map(one).collect()
+}
 
 /// A seed for the data of a file that depends on its path alone: the rounds find by it what was
 /// written, and no other run has it.

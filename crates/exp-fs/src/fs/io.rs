@@ -142,15 +142,12 @@
 //! `io_uring` with `fixedbufs` and `registerfiles`; slat and clat); [ioping]; [man] io_uring(7),
 //! open(2), statx(2); [little].
 
-mod crew;
-mod places;
-mod workloads;
-mod written;
+pub(super) mod workloads;
 
-use super::offered::{common_clock, cost, settled, standard_first, text_at};
+use super::offered::{common_clock, cost, describe_place, settled, standard_first, text_at};
+use super::job::{Below, Job};
 use super::{file, window};
 use crate::fs::prelude::*;
-use crew::Task;
 use laws::fs::io::{self as law, Request, Work};
 use workloads::{MIB, Sizes};
 
@@ -239,13 +236,7 @@ impl Experiment for Io {
         })
     };
     const FILES: Option<Files> = Some(Files {
-        make: |series, dir, _| {
-            let write = |made: workloads::Made| {
-                let seed = file::seed_of(&dir.join(&made.name));
-                file::write(dir, &made.name, made.bytes, seed, "--set fs.io.size=SIZE")
-            };
-            files_of(series).into_iter().map(write).collect()
-        },
+        make: |series, dir, _| file::make(dir, files_of(series), "--set fs.io.size=SIZE"),
         cost: |site, series| {
             device::write_cost(site, files_of(series).iter().map(|made| made.bytes).sum())
         },
@@ -298,32 +289,56 @@ impl Experiment for Io {
         let (size, written) = (setting("size")?, setting("written")?);
         let windows = series.cases.iter().map(|case| window_of(series, case));
         let (dir, settled) = settled(bench, windows.sum())?;
+        let sizes = Sizes { size, written };
         bench.each_of::<Work>(series, |bench, case, work| {
-            let cpus = crew::cpus_for(work.threads, &bench.order().cpus)?;
-            let window_ns = window_of(series, case) as f64;
-            let task = Task {
-                dir: &dir,
-                work,
-                sizes: Sizes { size, written: workloads::written(case, written) },
-                seed: file::order_seed(bench.order().seed, &case.id),
-                clock: common_clock(bench, &cpus, window_ns)?,
-                window_ns,
-                is_rate: window::rate_ns(case).is_some(),
-                number: text_at(case, "device_number"),
-                is_written_through: is_written_through(case),
-                is_free: bench.order().is_free(),
-            };
-            let (did, seen) = match work.threads {
-                1 => task.alone()?,
+            let job = job(series, bench, (case, work), &dir, sizes)?;
+            let done = match work.threads {
+                1 => job.alone()?,
                 _ => {
-                    bench.declare(Declared::Cpus(&cpus));
-                    task.together(&cpus)?
+                    bench.declare(Declared::Cpus(&job.cpus));
+                    job.together()?
                 }
             };
-            written::down(bench, case, &task, &cpus, did, &seen, settled)
+            done.record(bench, case, &job, "latency", |samples| {
+                describe_place(samples, case, settled);
+            })
         });
         Ok(())
     }
+}
+
+/// What a case asks for in a round.
+fn job<'case>(
+    series: &Series,
+    bench: &mut Bench,
+    (case, work): (&'case Case, Work),
+    dir: &Path,
+    sizes: Sizes,
+) -> Result<Job<'case>> {
+    let cpus = cpus_for(work.threads, &bench.order().cpus)?;
+    let window_ns = window_of(series, case);
+    let sizes = Sizes { written: workloads::written(case, sizes.written), ..sizes };
+    Ok(Job {
+        work,
+        regions: (0..work.threads).map(|at| workloads::region_of(dir, work, at, sizes)).collect(),
+        pass: None,
+        seed: file::order_seed(bench.order().seed, &case.id),
+        clock: common_clock(bench, &cpus, window_ns as f64)?,
+        window_ns,
+        is_rate: window::rate_ns(case).is_some(),
+        least: workloads::least(work),
+        most: workloads::most(work, sizes.written, is_written_through(case)),
+        below: Below::Device(text_at(case, "device_number")),
+        cpus,
+        is_free: bench.order().is_free(),
+    })
+}
+
+/// CPUs for so many threads: one each as far as they go round.
+fn cpus_for(threads: u64, cpus: &[usize]) -> Result<Vec<usize>> {
+    ensure!(!cpus.is_empty(), "the round has no CPU");
+    let count = usize::try_from(threads)?;
+    Ok(cpus.iter().copied().cycle().take(count).collect())
 }
 
 /// Whether writes into the page cache go on at once: the mount asks for it, or the program or
@@ -346,7 +361,7 @@ fn window_of(series: &Series, case: &Case) -> u64 {
     of_rate.unwrap_or_else(|| series.setting("window").unwrap_or(0))
 }
 
-fn files_of(series: &Series) -> Vec<workloads::Made> {
+fn files_of(series: &Series) -> Vec<file::Made> {
     let works = series.cases.iter().filter_map(|case| Work::from_id(&case.id));
     workloads::files(works, series.setting("size").unwrap_or(0))
 }

@@ -4,6 +4,7 @@
 mod file;
 #[cfg(test)]
 mod fixtures;
+mod job;
 mod offered;
 mod window;
 

@@ -34,7 +34,7 @@ impl Offered {
         let (name, is_empty) = (name.to_owned(), cases.is_empty());
         let series = Series { name, settings, ..Series::new(card.id, Order::Shuffled, cases) };
         let series = if is_empty { Vec::new() } else { vec![series] };
-        Offer { series, skipped }.or_reason()
+        Offer { series, skipped, ..Offer::default() }.or_reason()
     }
 }
 

@@ -93,23 +93,23 @@
 //! STATX_DIOALIGN, cachestat(2), posix_fadvise(2); [linux] mm/readahead.c,
 //! Documentation/filesystems/fiemap.rst.
 
-mod passes;
-
-use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below, only_memory};
-use super::offered::{Offered, cost, settled, standard_first};
+use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Made, Mode, below, only_memory};
+use super::job::{BLOCKS_MIN, Below, Job};
+use super::offered::{Offered, cost, describe_place, settled, standard_first, text_at};
 use super::window;
 use crate::fs::prelude::*;
 use bench::device::{allowance, write_cost};
+use bench::measure::Settled;
+use bench::prepared::demand_written_extents;
 use laws::device::reading;
-use laws::fs::read::{self as law, Below, Read as Look};
+use laws::fs::READS;
+use laws::fs::read::{self as law, Read as Look};
 
 bench::experiment!(Read);
 
 /// A case that a device answers is measured for so many times the time of a case, a cached one for
 /// one.
 const WINDOWS: u64 = 3;
-/// Blocks of a case at least, however slow the device.
-const BLOCKS_MIN: u64 = 8;
 /// For stated costs: opening, evicting, looking and comparing around a case; start and end of a
 /// worker.
 const APPARATUS_NS: f64 = 6e6;
@@ -175,11 +175,9 @@ impl Experiment for Read {
     const FILES: Option<Files> = Some(Files {
         make: |series, dir, _| {
             let sizes: BTreeSet<u64> = series.cases.iter().filter_map(file_bytes_of).gather();
-            let write = |size: u64| {
-                let way_out = "smaller ones with --set fs.read.size=SIZE";
-                file::write(dir, &name_of(size), size, file::seed_of(&path_of(dir, size)), way_out)
-            };
-            sizes.into_iter().map(write).collect()
+            let made = |bytes| Made { name: name_of(bytes), bytes };
+            let files = sizes.into_iter().map(made).collect();
+            file::make(dir, files, "smaller ones with --set fs.read.size=SIZE")
         },
         cost: |site, series| write_cost(site, files(&sizes(series)).iter().sum()),
         has: |_| true,
@@ -192,7 +190,7 @@ impl Experiment for Read {
                 &[Mode::Direct, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached],
                 &[1024, 65536, 262144],
             ),
-            Preset::Thorough => (Mode::ALL, &THOROUGH_KIB),
+            Preset::Thorough => (&READS, &THOROUGH_KIB),
         };
         let ways = Pattern::ALL.iter().flat_map(|way| modes.iter().map(move |mode| (*way, *mode)));
         ways.flat_map(|(pattern, mode)| {
@@ -275,7 +273,7 @@ impl Experiment for Read {
         let windows = series.cases.iter().map(|case| window_of(case, case_ns));
         let (dir, settled) = settled(bench, windows.sum())?;
         bench.each_of::<Look>(series, |bench, case, look| {
-            passes::time(case, &look, bench, &dir, settled)
+            read_file(case, &look, bench, &dir, settled)
         });
         Ok(())
     }
@@ -295,9 +293,48 @@ fn gain(look: &Look) -> CaseId {
     Gain { pattern: look.pattern, size: look.size }.id()
 }
 
-fn below_law(site: &Site) -> Below<'_> {
+/// One case of a round.
+fn read_file(
+    case: &Case,
+    look: &Look,
+    bench: &mut Bench,
+    dir: &Path,
+    settled: Settled,
+) -> Result<()> {
+    let bytes = file_bytes_of(case).context("no file")?;
+    let path = path_of(dir, bytes);
+    let opened = file::open(&path, Mode::Cached)?;
+    ensure!(opened.bytes == bytes, "the size of the prepared file changed to {}", opened.bytes);
+    let extents = demand_written_extents(&opened.file, bytes)?;
+    let window_ns = window_of(case, bench.order().case_ns);
+    let below = Below::Device(text_at(case, "device_number"));
+    let passes = Job::passes(bench, &case.id, look, path, window_ns, below);
+    let job = Job { is_rate: window::rate_ns(case).is_some(), ..passes };
+    let done = job.alone()?;
+    let from_device = done.seen.moved.process.filter(|_| look.mode == Mode::Cached);
+    done.record(bench, case, &job, "latency_per_block", |samples| {
+        describe_place(samples, case, settled);
+        samples.set_quantities([("extents", extents.map(|extents| extents as f64))]);
+        let bytes = |bytes: u64| render(bytes as f64, Unit::B);
+        let from_device = from_device.filter(|moved| *moved > 0).map(|moved| {
+            format!(
+                "{} came from a device, although the file was in the page cache before and after",
+                bytes(moved)
+            )
+        });
+        let span = job.regions[0].bytes;
+        let part = (span < look.size).then(|| {
+            format!("each round caches and reads another part of {} of the file", bytes(span))
+        });
+        let silent = "the file system does not report a file's extents (FIEMAP)";
+        let silent = extents.is_none().then(|| silent.to_owned());
+        samples.notes.extend(from_device.into_iter().chain(part).chain(silent));
+    })
+}
+
+fn below_law(site: &Site) -> law::Below<'_> {
     let is_plain = below(site).is_none_or(|ground| ground.kind == GroundKind::Device);
-    Below { disk: laws::fs::disk(site), is_plain }
+    law::Below { disk: laws::fs::disk(site), is_plain }
 }
 
 /// A law with what stands between the file and a device.

@@ -13,16 +13,17 @@
 //! file (/proc/self/fdinfo) must be that of the mount, so a link that leads elsewhere is refused. The
 //! run creates a work directory there and removes it at the end. It holds one file per size:
 //! incompressible data, unique per block, synced. Blocks of 4 KiB are read one after another
-//! (pread(2)), sequentially or in random order, until the case's time is over. Each read is timed by
-//! itself, and the contents of the last blocks are checked after each pass. The modes are those of
-//! fs.read:
+//! (pread(2)), sequentially or in random order, in passes as fs.read's (the file, or its next 16 MiB)
+//! until the case's time is over. Each read is timed by itself, and the contents of the last blocks are
+//! checked after each pass. The modes are those of fs.read:
 //!
 //! - `direct`: O_DIRECT, which bypasses the client's page cache; if a first direct read leaves
 //!   anything in it, O_DIRECT is faked. `direct_sync` adds O_SYNC.
 //! - `cold`: through the page cache. Before each pass the file is evicted (opened anew,
 //!   POSIX_FADV_DONTNEED), and none of its pages may be cached (cachestat(2), else mincore(2)).
 //!   `cold_no_readahead` adds POSIX_FADV_RANDOM.
-//! - `cached`: from the client's page cache, which holds the whole file.
+//! - `cached`: from the client's page cache, before the passes and after: the whole file, or of one above
+//!   32 MiB another part of 32 MiB in each round (`span_bytes`).
 //!
 //! For NFS mounts the kernel counts each operation (/proc/self/mountstats). `rpc_rtt` is the mean
 //! time from sending a READ to its reply (network and server), `rpc_queue` the time before sending,
@@ -78,13 +79,12 @@
 //! open(2) on O_DIRECT and NFS, nfs(5) on close-to-open.
 
 mod mounted;
-mod passes;
 mod target;
 
 use super::file::BLOCK_BYTES;
 use super::offered::{Offered, cost};
 use crate::fs::prelude::*;
-use laws::fs::Mode;
+use laws::fs::{Mode, READS};
 use laws::fs::remote::{self as law, Client, Reading};
 
 bench::experiment!(Remote);
@@ -92,8 +92,6 @@ bench::experiment!(Remote);
 /// Sizes of files in KiB: R0's 128 KiB to 3 MiB, and 2^0 to 2^8 MiB.
 const THOROUGH_KIB: [u64; 14] =
     [128, 256, 512, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768, 65536, 131072, 262144];
-/// A share of bytes that did not come from the server that is not worth a word.
-const SHARE_UNTOLD: f64 = 0.01;
 /// For stated costs: a link of which nothing is known, in bytes per s; opening, asking and making a
 /// file cold in a case, and a worker's start and end, in ns.
 const SLOW_LINK: u64 = 12_500_000;
@@ -106,7 +104,9 @@ case! {
         /// blocks in order, or each once in random order
         pattern: Pattern,
         /// how the file is read, as in fs.read
-        mode: Mode,
+        mode: Mode = Domain::Symbols(&[
+            "direct", "direct_sync", "cold", "cold_no_readahead", "cached",
+        ]),
         /// size of the file
         size: u64,
     }
@@ -176,7 +176,7 @@ impl Experiment for Remote {
                 &[Mode::Direct, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached],
                 &[128, 3072, 65536],
             ),
-            Preset::Thorough => (Mode::ALL, &THOROUGH_KIB),
+            Preset::Thorough => (&READS, &THOROUGH_KIB),
         };
         let ways = Pattern::ALL.iter().flat_map(|way| modes.iter().map(move |mode| (*way, *mode)));
         ways.flat_map(|(pattern, mode)| {

@@ -99,9 +99,9 @@
 //! [all-file-systems] (which calls make a file last).
 
 mod apparatus;
-mod counted;
 
 use super::file::{below, ground_facts};
+use super::job;
 use super::offered::{Offered, cost, promise, rounds, settled};
 use crate::fs::prelude::*;
 use host::block::Disk;
@@ -246,7 +246,7 @@ impl Experiment for Sync {
             case.at.extend(facts.clone());
             if let Some(sync) = Synced::from_id(&case.id) {
                 let bytes = law::beside_most(site, &sync) as u64;
-                case.at.insert(counted::BESIDE.to_owned(), Value::Int(bytes));
+                case.at.insert(job::BESIDE.to_owned(), Value::Int(bytes));
             }
         }
         Ok(series)

@@ -43,9 +43,10 @@
 //!   message. Transfers before the change point of their times belong to the start of the
 //!   connection and are left out.
 //! - `there_and_back` (R3): a message there and, once it is complete, back; `bandwidth` counts the
-//!   bytes of both directions. A datagram that is not back after 100 ms is lost: it counts as at
-//!   least that in `transfer_time`, its wait is part of `bandwidth`'s time and extends the window
-//!   (by at most 1 s). R3's blocks: `--set net.bandwidth.transfer=there_and_back --set
+//!   bytes of both directions. The loop is net.rtt's, after its warm-up, and so are the CPU times: they
+//!   are of the threads. A datagram that is not back after 100 ms is lost: it counts as at least that
+//!   in `transfer_time`, its wait is part of `bandwidth`'s time and extends the window (by at most
+//!   three windows and 200 ms). R3's blocks: `--set net.bandwidth.transfer=there_and_back --set
 //!   net.bandwidth.message=1KiB,32KiB,64KiB --set net.bandwidth.streams=1,2`.
 //! - `already_there` (R0): a message is sent, this end waits until the whole message is in the
 //!   receive buffer, and times the one call that reads it. That is a copy rate, called `copy_rate`,
@@ -117,7 +118,7 @@ mod reports;
 mod send;
 mod shape;
 
-use crate::net::ends::{Dial, Door};
+use crate::net::wire::{Dialer, Acceptor};
 use crate::net::{foretold, place};
 use bench::experiment::{CaseId, FAR, FAR_PARAM};
 use bench::measure::FarEnd;
@@ -153,9 +154,9 @@ static CARD: Card = Card {
             "share of the busy time in which the send buffer was too small";
         "retransmitted" => Ratio Lower Os: "share of segments that were retransmitted";
         "loss" => Ratio Lower Os: "share of the sender's datagrams that were not delivered";
-        "loss_sender" => Ratio Lower Os: "the part refused by the sender's host";
-        "loss_path" => Ratio Lower Os: "the part lost on the path";
-        "loss_receiver" => Ratio Lower Os: "the part dropped at the full receive buffer";
+        "loss_sender" => Ratio Lower Os: "share refused by the sender's host";
+        "loss_path" => Ratio Lower Os: "share lost on the path";
+        "loss_receiver" => Ratio Lower Os: "share dropped at the full receive buffer";
         "efficiency" => derived Ratio Higher Os:
             "bandwidth divided by the link's payload rate; on loopback, divided by the memory copy \
              rate";
@@ -216,7 +217,7 @@ impl Experiment for Bandwidth {
     const MAY_LACK: &'static [&'static str] =
         &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted"];
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
-        Some(|_, far| Door::open(far)?.serve(far, ends::serve));
+        Some(|_, far| Acceptor::open(far)?.serve(far, ends::serve));
     const PORTS: fn(&Site, &Bytes) -> u64 = |site, case| case.streams.count_at(site);
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let round_trip = law::round_trip(site);
@@ -281,14 +282,14 @@ impl Experiment for Bandwidth {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let mut dial = Dial::new(bench)?;
+        let mut dialer = Dialer::new(bench)?;
         let interval_ns = series.setting("interval").unwrap_or(0);
         let mut lost: Option<String> = None;
         bench.each_of::<Bytes>(series, |bench, case, of| {
             if let Some(why) = &lost {
                 bail!("{why}");
             }
-            let outcome = ends::measure(bench, &mut dial, case, of, interval_ns);
+            let outcome = ends::measure(bench, &mut dialer, case, of, interval_ns);
             if let Err(error) = &outcome
                 && error.is::<ends::Unreachable>()
             {

@@ -113,7 +113,7 @@ mod opening;
 mod rounds;
 mod sources;
 
-use crate::net::ends::{Dial, Door};
+use crate::net::wire::{Dialer, Acceptor};
 use crate::net::{foretold, place};
 use bench::experiment::FAR_PARAM;
 use bench::experiment::contract::one_series;
@@ -189,7 +189,7 @@ impl Experiment for Connect {
     const MANUAL: &'static str = bench::manual!("connect.rs");
     const MAY_LACK: &'static [&'static str] = &["connect_late"];
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
-        Some(|_, far| Door::open(far)?.serve(far, far::serve));
+        Some(|_, far| Acceptor::open(far)?.serve(far, far::serve));
     /// The far end's listener, and the pace's connection; [`sources`] spreads the others.
     const PORTS: fn(&Site, &Connections) -> u64 = |_, _| 2;
     /// On one CPU each end waits for the other's turn.
@@ -273,11 +273,11 @@ impl Experiment for Connect {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let dial = Dial::new(bench)?;
+        let dialer = Dialer::new(bench)?;
         // As they are now, in this network namespace.
         let ports = ports::here();
-        let sources = Sources::new(dial.address.ip(), &ports, bench.order().seed);
-        let mut round = Round { dial, sources, ports };
+        let sources = Sources::new(dialer.address.ip(), &ports, bench.order().seed);
+        let mut round = Round { dialer, sources, ports };
         let (mut no_port, mut nobody): (_, Option<String>) = (None, None);
         bench.each_of::<Connections>(series, |bench, case, of| {
             if let Some(reason) = &nobody {

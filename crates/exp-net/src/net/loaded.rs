@@ -66,7 +66,7 @@ mod near;
 mod tests;
 
 use super::{foretold, tell};
-use crate::net::ends::{Dial, Door};
+use crate::net::wire::{Dialer, Acceptor};
 use crate::net::place;
 use bench::experiment::contract::one_series;
 use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK};
@@ -121,7 +121,7 @@ impl Experiment for Loaded {
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("loaded.rs");
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
-        Some(|_, far| Door::open(far)?.serve(far, far::serve));
+        Some(|_, far| Acceptor::open(far)?.serve(far, far::serve));
     const PORTS: fn(&Site, &Beside) -> u64 =
         |_, case| 1 + far::streams(case).iter().sum::<usize>() as u64;
     const HAZARDS: fn(&RoundOrder) -> Hazards = |order| {
@@ -220,9 +220,9 @@ impl Experiment for Loaded {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let mut dial = Dial::new(bench)?;
+        let mut dialer = Dialer::new(bench)?;
         bench.each_of::<Beside>(series, |bench, case, of| {
-            Party::new(bench, series, case, of, &mut dial)?.measure(bench, series)
+            Party::new(bench, series, case, of, &mut dialer)?.measure(bench, series)
         });
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The network: round trips, bandwidth and connections, on loopback against a second worker and,
 //! same cases, against the hosts of `--peer`.
 
-pub(crate) mod ends;
 mod place;
+pub(crate) mod wire;
 
 use bench::prelude::*;
 use laws::Law;
@@ -71,3 +71,66 @@ bench::family!(
     hidden: false,
     [rtt, ping, bandwidth, connect, loaded, request]
 );
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn sources(below: &Path) -> Vec<PathBuf> {
+        let entries =
+            fs::read_dir(below).expect("a directory").map(|entry| entry.expect("an entry"));
+        let each = entries.map(|entry| entry.path()).map(|path| match path.is_dir() {
+            true => sources(&path),
+            false => vec![path],
+        });
+        each.flatten().collect()
+    }
+
+    /// Round trips of net.rtt and net.loaded, the closed loop of net.request, messages that come
+    /// back and streams are figures of one code: no experiment has a call of its own that sends or
+    /// receives, or that asks why one gave nothing. (What is not timed is read and written whole.)
+    #[test]
+    fn messages_and_streams_go_by_the_wire_alone() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/net");
+        let all = sources(&root);
+        let own = all.iter().filter(|path| {
+            let name = path.strip_prefix(&root).expect("is below").to_string_lossy();
+            !name.starts_with("wire") && !name.ends_with("tests.rs") && name != "mod.rs"
+        });
+        let calls = [
+            "socket::{Wait, receive",
+            "socket::send",
+            ".recv(",
+            ".write(",
+            "ErrorKind::Interrupted",
+        ];
+        let mut files = 0;
+        for path in own {
+            files += 1;
+            let text = fs::read_to_string(path).expect("a source");
+            for call in calls {
+                assert!(!text.contains(call), "{} has a `{call}` of its own", path.display());
+            }
+        }
+        assert!(files > 15, "{files} files are not all");
+        let users = [
+            ("rtt/echo.rs", "Prober::new("),
+            ("loaded/near.rs", "Prober::new("),
+            ("bandwidth/reports.rs", "Prober::new("),
+            ("request/timed/loops.rs", "messages.take("),
+            ("rtt/echo.rs", "echo("),
+            ("loaded/far.rs", "echo("),
+            ("bandwidth/reports.rs", "echo("),
+            ("request/party.rs", "messages.echo("),
+            ("loaded/far.rs", "push("),
+            ("bandwidth/send.rs", "push("),
+            ("loaded/far.rs", "pull("),
+            ("bandwidth/receive.rs", "pull("),
+        ];
+        for (file, call) in users {
+            let text = fs::read_to_string(root.join(file)).expect("a source");
+            assert!(text.contains(call), "{file} has no {call}");
+        }
+    }
+}

@@ -71,7 +71,7 @@
 mod party;
 mod timed;
 use super::{foretold, tell};
-use crate::net::ends::{Dial, Door};
+use crate::net::wire::{Dialer, Acceptor};
 use crate::net::place;
 use bench::experiment::contract::one_series;
 use bench::experiment::{FAR_PARAM, chosen};
@@ -81,7 +81,7 @@ use laws::net::request::{self as law, Asked, Load, Requests, Schedule, closed_ra
 use laws::net::{Ends, Protocol};
 use party::Party;
 use std::collections::BTreeSet;
-use timed::{connection, loops};
+use timed::loops;
 
 bench::experiment!(Request);
 
@@ -151,7 +151,7 @@ impl Experiment for Request {
         Duration::from_nanos(total_ns)
     };
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
-        Some(|_, far| Door::open(far)?.serve(far, party::serve));
+        Some(|_, far| Acceptor::open(far)?.serve(far, party::serve));
     const PORTS: fn(&Site, &Requests) -> u64 = |_, case| case.connections;
 
     /// The cases of a preset: loads of closed loops, and shares of what these reach.
@@ -251,12 +251,12 @@ impl Experiment for Request {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let mut dial = Dial::new(bench)?;
+        let mut dialer = Dialer::new(bench)?;
         // What the closed loops of this round reached, by all that they depend on.
         let mut closed = BTreeMap::new();
         bench.each_of::<Requests>(series, |bench, case, of| {
             let case_ns = bench.order().case_ns;
-            let mut party = Party::new(bench, case, &of, &mut dial)?;
+            let mut party = Party::new(bench, case, &of, &mut dialer)?;
             party.warm_up(bench, series)?;
             if of.asked() == Asked::Closed {
                 let round = party.closed_loop(window_ns(series, case_ns))?;

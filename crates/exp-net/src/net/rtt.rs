@@ -76,11 +76,11 @@
 mod counts;
 mod echo;
 mod fresh;
-mod timed;
 
 use super::{DATAGRAM_BYTES_MAX, foretold, tell};
-use crate::net::ends::{Dial, Door, PATIENCE, PREAMBLE_BYTES};
 use crate::net::place::{self, Usage};
+use crate::net::wire::timed::{Plan, Prober, probe_all};
+use crate::net::wire::{Acceptor, Dialer, PATIENCE, PREAMBLE_BYTES};
 use bench::experiment::FAR_PARAM;
 use bench::experiment::contract::one_series;
 use bench::measure::FarEnd;
@@ -90,8 +90,6 @@ use laws::net::Ends::{self, OneThread, OtherCpu, SameCpu};
 use laws::net::rtt::Protocol::{self, Tcp, Udp, Unix};
 use laws::net::rtt::Receiver::{self, Polling};
 use laws::net::rtt::{self as law, Arrivals, By, End, Exchange};
-use timed::trip;
-use trip::{Plan, Trip};
 
 bench::experiment!(Rtt);
 
@@ -258,21 +256,21 @@ impl Experiment for Rtt {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let mut dial = Dial::new(bench)?;
+        let mut dialer = Dialer::new(bench)?;
         let pause_ns = pause_ns(series);
         bench.each_of::<Exchange>(series, |bench, case, of| {
-            exchanges(bench, case, &of, &mut dial, pause_ns)
+            exchanges(bench, case, &of, &mut dialer, pause_ns)
         });
         Ok(())
     }
 }
 
 fn serve(_: &Series, far: &mut FarEnd) -> Result<()> {
-    Door::open(far)?.serve(far, |door, far, call| {
+    Acceptor::open(far)?.serve(far, |acceptor, far, call| {
         let of: Exchange = call.decode()?;
         match of.is_fresh() {
-            true => fresh::serve(door, far, call, &of),
-            false => echo::serve(door, far, call, &of),
+            true => fresh::serve(acceptor, far, call, &of),
+            false => echo::serve(acceptor, far, call, &of),
         }
     })
 }
@@ -292,38 +290,39 @@ fn exchanges(
     bench: &mut Bench,
     case: &Case,
     of: &Exchange,
-    dial: &mut Dial,
+    dialer: &mut Dialer,
     pause_ns: u64,
 ) -> Result<()> {
     place::near_cpus(bench, case)?;
     let pause = of.is_sparse().then_some(pause_ns);
     let order = bench.order();
+    let clock = order.clock();
     let plan = Plan {
         window_ns: window_ns(order.case_ns, pause, order.rehearsal),
         pause_ns: pause.map(|pause| pause as f64),
-        clock: bench.order().clock(),
+        least: None,
     };
     let cpus = of.ends.spread(&order.cpus, true, of.connections);
     bench.declare(Declared::Cpus(&cpus));
     let is_free = place::is_free(case);
     let (ran, used, told) = if of.ends == OneThread {
         let usage = Usage::begin(&cpus);
-        let ran = trip::all(&mut [alone(of, plan)?], (&cpus, is_free), plan)?;
+        let ran = probe_all(&mut [alone(of, clock)?], (&cpus, is_free), &plan)?;
         (ran, usage.end(), None)
     } else {
         let ask = Ask { window_ns: plan.window_ns as u64 };
-        let mut line = dial.call(case, &ask)?;
+        let mut line = dialer.call(case, &ask)?;
         let (ran, used) = if of.is_fresh() {
             let name: Option<String> = line.hear(PATIENCE)?;
             let _: String = line.hear(PATIENCE)?;
             let usage = Usage::begin(&cpus);
-            (vec![fresh::run(dial, name.as_deref(), of, plan)?], usage.end())
+            (vec![fresh::run(dialer, name.as_deref(), of, &plan, clock)?], usage.end())
         } else {
-            let mut trips = connect(dial, &mut line, of, plan)?;
+            let mut probers = connect(dialer, &mut line, of, clock)?;
             let _: String = line.hear(PATIENCE)?;
             let usage = Usage::begin(&cpus);
-            let ran = trip::all(&mut trips, (&cpus, is_free), plan);
-            trips.iter().for_each(Trip::finish);
+            let ran = probe_all(&mut probers, (&cpus, is_free), &plan);
+            probers.iter().for_each(Prober::finish);
             (ran?, usage.end())
         };
         line.tell(&"enough")?;

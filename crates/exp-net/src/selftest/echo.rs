@@ -23,10 +23,12 @@
 //! ## Sources
 //! DESIGN §4.2.
 
-use crate::net::ends::{Dial, Door, PATIENCE};
+use crate::net::wire::timed::echo;
+use crate::net::wire::{Acceptor, Dialer, PATIENCE};
 use bench::experiment::FAR_PARAM;
 use bench::measure::FarEnd;
 use bench::prelude::*;
+use metal::socket::Wait;
 use std::io::{Read, Write};
 use std::time::Instant;
 
@@ -43,6 +45,9 @@ case! {
         messages: u64 = Domain::count(1, 10_000),
     }
 }
+
+/// A message is its number.
+const MESSAGE_BYTES: usize = 8;
 
 static CARD: Card = Card {
     id: "selftest.echo",
@@ -86,17 +91,17 @@ impl Experiment for Echo {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let mut dial = Dial::new(bench)?;
+        let mut dialer = Dialer::new(bench)?;
         for case in &series.cases {
             let Messages { messages } = Messages::decode(case)?;
-            let mut line = dial.call(case, &())?;
-            let mut stream = dial.connect()?;
+            let mut line = dialer.call(case, &())?;
+            let mut stream = dialer.connect()?;
             stream.set_read_timeout(Some(PATIENCE))?;
             let mut trips = Vec::new();
             for message in 0..messages {
                 let start = Instant::now();
                 stream.write_all(&message.to_le_bytes())?;
-                let mut back = [0_u8; 8];
+                let mut back = [0_u8; MESSAGE_BYTES];
                 stream.read_exact(&mut back)?;
                 trips.push(start.elapsed().as_nanos() as f64);
                 ensure!(u64::from_le_bytes(back) == message, "another message came back");
@@ -112,16 +117,12 @@ impl Experiment for Echo {
 }
 
 fn serve(series: &Series, far: &mut FarEnd) -> Result<()> {
-    Door::open(far)?.serve(far, |door, _, call| {
-        let (mut stream, _) = door.admit(Instant::now() + PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut received = 0_u64;
-        let mut message = [0_u8; 8];
-        while stream.read_exact(&mut message).is_ok() {
-            received += 1;
-            stream.write_all(&message)?;
-        }
-        call.line.tell(&received)
+    Acceptor::open(far)?.serve(far, |acceptor, _, call| {
+        let (stream, _) = acceptor.admit(Instant::now() + PATIENCE)?;
+        let line = &call.line;
+        let goes_on = || Ok(line.is_quiet());
+        let echoed = echo(&stream.into(), MESSAGE_BYTES, Wait::Block, PATIENCE, goes_on)?;
+        call.line.tell(&echoed.messages)
     })?;
     let fails = series.settings.get("end").and_then(Value::text) == Some(End::Fails.text());
     ensure!(!fails, "the far end was asked to fail");
@@ -131,7 +132,7 @@ fn serve(series: &Series, far: &mut FarEnd) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::EXPERIMENT;
-    use crate::net::ends::tests::rehearse_both;
+    use crate::net::wire::tests::rehearse_both;
     use bench::experiment::Preset;
 
     #[test]

@@ -66,7 +66,7 @@
 //! test); [chernoff] (the bound on crowding); [man] proc(5), perf_event_open(2).
 
 mod round;
-mod seen;
+pub(in crate::noise) mod seen;
 mod shares;
 mod ticking;
 mod traces;

@@ -94,7 +94,7 @@ static CARD: Card = Card {
         "gap" => Ns Lower Os over All: "length of a gap";
         "longest_gap" => Ns Lower Os over Greatest: "longest gap of all rounds, of any CPU";
         "lost_plumb" => Ratio Lower Os over All:
-            "CPU time of plumb's other threads over the CPUs' time";
+            "share of the CPUs' time in which plumb's other threads ran";
     },
     params: params![
         AtWork::PARAMS,

@@ -11,4 +11,5 @@ bench::family!("os", "what the kernel's basic services cost: system calls, proce
     signal,
     schedule,
     timer,
+    memfd_copy,
 ]);

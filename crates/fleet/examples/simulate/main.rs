@@ -7,7 +7,7 @@
 
 use fastrand::Rng;
 use fleet::drawn::{Drawn, Fault, Noise, text};
-use fleet::model::{Judgement, State, Which, judge, suspects};
+use fleet::model::{Judgement, STEPS_MOST, State, Which, judge, suspects};
 use fleet::read::{Fleet, from_lines};
 use record::metric::Kind;
 use std::collections::BTreeSet;
@@ -112,7 +112,7 @@ fn trial(question: Question, noise: &[Noise], size: usize, seed: u64) -> Answer 
     let mut files = drawn.sweep();
     let mut fleet = from_lines(files.clone());
     let mut judgement = judge(&fleet);
-    for _ in 0..3 {
+    for _ in 0..STEPS_MOST {
         let again = suspects(&fleet, &judgement);
         if again.hosts().is_empty() {
             break;

@@ -1,11 +1,13 @@
 //! The sweep itself: strata, the values of each figure in a stratum, and where a node stands in them.
 
-use super::{LEAST_PEERS, least_effect, signed};
+use super::repeated::{Repeated, repeat};
+use super::step::Step;
+use super::{EACH, FOUND, LEAST_PEERS, PEERS, RATE, STEPS_LEAST, least_effect, mean_error, signed};
 use crate::file::Purpose;
 use crate::fit::{Between, Fit};
-use crate::peers::{Peers, spread_to_worse, tail};
+use crate::peers::{Peers, errors, spread_to_worse, tail};
 use crate::read::{Fleet, NodeFile};
-use record::metric::Kind;
+use record::metric::{Better, Kind};
 use record::order::{Gather, InOrder};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -54,6 +56,15 @@ pub struct Row {
     /// In the figure's unit.
     pub value: f64,
     pub predicted: Option<(f64, f64)>,
+    pub better: Better,
+}
+
+impl Row {
+    /// Gives it another logarithm, and the value of that.
+    pub(super) fn moves_to(&mut self, x: f64) {
+        self.x = x;
+        self.value = if self.better == Better::Higher { (-x).exp() } else { x.exp() };
+    }
 }
 
 /// All nodes of a stratum in one subject.
@@ -62,8 +73,15 @@ pub struct Field {
     pub subject: Subject,
     pub stratum: usize,
     pub rows: Vec<Row>,
+    pub kind: Kind,
+    /// Where all of its nodes were measured again.
+    pub repeated: Option<Repeated>,
+    /// Distances of each row from the median of each step, where there are such steps.
+    pub(super) distances: Vec<Vec<f64>>,
+    /// So many comparisons may be false: of all suspects, or of all nodes that are measured again.
+    pub(super) tests: usize,
     /// Typical variance by a node's own rounds.
-    scatter: f64,
+    pub(super) scatter: f64,
     pub(crate) whole: Option<Peers>,
     /// Least effect of an accusation, as a log.
     pub least: f64,
@@ -98,7 +116,9 @@ impl Field {
             sorted.pop();
         }
         let whole = spread_to_worse(&sorted);
-        Field { subject, stratum, rows, scatter, whole, least: least_effect(kind).ln() }
+        let least = least_effect(kind).ln();
+        let (repeated, distances) = (None, Vec::new());
+        Field { subject, stratum, rows, kind, repeated, distances, tests: 1, scatter, whole, least }
     }
 
     /// Whether there are enough peers to compare with.
@@ -115,7 +135,7 @@ impl Field {
     }
 
     fn peers(&self, row: usize) -> Option<Peers> {
-        if self.rows.len() > SMALL {
+        if self.rows.len() > SMALL || self.repeated.is_some() {
             return self.whole;
         }
         let mut others = xs(&self.rows);
@@ -127,7 +147,10 @@ impl Field {
     pub fn standing(&self, row: usize) -> Option<Standing> {
         let peers = self.peers(row).filter(|_| self.is_compared())?;
         let one = &self.rows[row];
-        let excess = (one.scatter - self.scatter).max(0.0);
+        let excess = match self.repeated {
+            Some(_) => 0.0,
+            None => (one.scatter - self.scatter).max(0.0),
+        };
         let error = (peers.squared_error() + excess).sqrt();
         let distance = one.x - peers.centre;
         let (z, p) = tail(distance, error, peers.freedom);
@@ -142,10 +165,17 @@ impl Field {
         (0..self.rows.len()).filter(is_out).collect()
     }
 
-    /// How far a node must be from its peers so that 39 of 40 sweeps see it stand out, as a log.
-    pub fn seen_from(&self) -> Option<f64> {
-        let error = self.whole.filter(|_| self.is_compared())?.squared_error().sqrt();
-        Some(self.least.max(STANDS_OUT * error) + 1.96 * error)
+    /// The least loss that stands out in 95 % of sweeps and is accused after [`STEPS_LEAST`] steps, as a
+    /// log.
+    pub(super) fn seen_from(&self) -> Option<f64> {
+        let whole = self.whole.filter(|_| self.is_compared())?;
+        let once = whole.squared_error().sqrt();
+        let error = mean_error(once * once, None, STEPS_LEAST, self.least).sqrt();
+        let freedom = whole.freedom + (STEPS_LEAST * PEERS) as f64;
+        let significant = (errors(RATE / self.tests as f64, freedom) + FOUND) * error;
+        let stands_out = self.least.max(STANDS_OUT * once) + FOUND * once;
+        let each_time = EACH * self.least + 2.2 * once;
+        Some(stands_out.max(self.least + FOUND * error).max(each_time).max(significant))
     }
 }
 
@@ -156,6 +186,10 @@ fn xs(rows: &[Row]) -> Vec<f64> {
 impl First {
     /// Everything that the sweep itself says.
     pub fn new(fleet: &Fleet) -> First {
+        First::with_steps(fleet, &Step::all(fleet))
+    }
+
+    pub(super) fn with_steps(fleet: &Fleet, steps: &[Step]) -> First {
         let (strata, places) = strata(&fleet.nodes);
         let mut rows: BTreeMap<(usize, Subject), Vec<Row>> = BTreeMap::new();
         for (node, file) in fleet.nodes.iter().enumerate() {
@@ -170,6 +204,7 @@ impl First {
                     scatter: value.scatter,
                     value: value.value,
                     predicted: value.predicted,
+                    better: fleet.figures[value.figure].better,
                 };
                 rows.entry((places[node], subject)).or_default().push(row);
             }
@@ -187,7 +222,8 @@ impl First {
             for (role, is_near) in roles {
                 let subject = Subject { figure: fit.figure, role };
                 for (node, x, scatter, value) in fit.effects(is_near) {
-                    let row = Row { node, x, scatter, value, predicted: None };
+                    let better = fleet.figures[fit.figure].better;
+                    let row = Row { node, x, scatter, value, predicted: None, better };
                     rows.entry((places[node], subject)).or_default().push(row);
                 }
             }
@@ -197,7 +233,26 @@ impl First {
             let kind = if of_pairs { Kind::Io } else { fleet.figures[subject.figure].kind };
             Field::new(subject, stratum, kind, rows)
         };
-        First { strata, places, fields: rows.into_iter().map(field).collect(), fits }
+        let fields = rows.into_iter().map(field).collect();
+        let mut first = First { strata, places, fields, fits };
+        first.repeat(steps);
+        first
+    }
+
+    /// Has figures that hide what is sought take the values of the steps.
+    fn repeat(&mut self, steps: &[Step]) {
+        let suspects = 1 + self.fields.iter().map(|field| field.out().len()).sum::<usize>();
+        self.fields.iter_mut().for_each(|field| field.tests = suspects);
+        let hiding = || self.fields.iter().filter(|field| field.hides());
+        let rows = hiding().map(|field| field.rows.len()).sum();
+        for stratum in 0..self.strata.len() {
+            let (mut hiding, clear): (Vec<&mut Field>, Vec<&mut Field>) = self
+                .fields
+                .iter_mut()
+                .filter(|field| field.stratum == stratum)
+                .partition(|field| field.hides());
+            repeat(&mut hiding, &clear, rows, steps);
+        }
     }
 
     /// Links that stand out: the place of the fit and of the link, the residual and its error.

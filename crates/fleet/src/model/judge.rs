@@ -1,7 +1,8 @@
 //! What follows from the sweep and its steps of suspects.
 
-use super::first::{First, Role, Stratum, Subject, between, node_places};
-use super::{LEAST_PEERS, SOUGHT, SOUGHT_LINK, signed};
+use super::first::{Field, First, Role, Stratum, Subject};
+use super::step::Step;
+use super::{EACH, LEAST_PEERS, PEERS, RATE, SOUGHT, SOUGHT_LINK, STEPS_LEAST, mean_error, signed};
 use crate::fit::{Between, Fit};
 use crate::peers::{errors, tail};
 use crate::read::Fleet;
@@ -9,19 +10,9 @@ use record::metric::{Better, Kind};
 use record::order::InOrder;
 use stats::interval::median_order;
 use stats::quantile::median;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::f64::consts::FRAC_PI_2;
 
-/// All accusations of a sweep together are false at this rate.
-const RATE: f64 = 0.01;
-/// Fewest steps of suspects after which a node is accused.
-pub const STEPS_LEAST: usize = 3;
-/// Healthy peers beside a suspect.
-pub const PEERS: usize = 3;
-/// Healthy nodes differ for good by so much of the least effect, as a standard deviation.
-const LASTING: f64 = 0.2;
-/// A suspect is worse than this part of the least effect in each single step.
-const EACH: f64 = 0.7;
 /// Fewest degrees of freedom from which the steps say how much a node differs from itself.
 const FREEDOM_LEAST: usize = 6;
 /// So many bad links of one node are the node's.
@@ -112,13 +103,6 @@ impl Judgement {
     }
 }
 
-/// A step of suspects, ready to be looked up.
-struct Step {
-    /// The logarithm by figure and node.
-    alone: HashMap<(usize, usize), f64>,
-    between: BTreeMap<usize, Vec<Between>>,
-}
-
 /// Something that stood out, with its distances in the steps.
 struct Test {
     which: Which,
@@ -134,37 +118,25 @@ struct Test {
 }
 
 pub fn judge(fleet: &Fleet) -> Judgement {
-    let first = First::new(fleet);
-    let steps: Vec<Step> = fleet.steps.iter().map(|files| step(fleet, files)).collect();
+    let steps = Step::all(fleet);
+    let first = First::with_steps(fleet, &steps);
     let mut tests = node_tests(fleet, &first, &steps);
     tests.extend(link_tests(fleet, &first, &steps));
+    let repeated = || first.fields.iter().filter(|field| field.repeated.is_some());
     let tested = tests.iter().filter(|test| !test.steps.is_empty()).count().max(1);
-    let verdicts: Vec<Verdict> = tests.iter().map(|test| verdict(test, tested)).collect();
+    let mut verdicts: Vec<Verdict> = tests.iter().map(|test| verdict(test, tested)).collect();
+    verdicts.extend(repeated().flat_map(|field| of_repeated(field)));
     let mut verdicts = links_of_nodes(verdicts);
     verdicts.order_by(|a, b| {
         a.state.cmp(&b.state).then(a.p.total_cmp(&b.p)).then(b.factor.total_cmp(&a.factor))
     });
-    let (below, seen) = (below(fleet, &first), seen(fleet, &first));
+    let (below, seen) = (below(fleet, &first), seen(&first));
     Judgement { first, verdicts, below, seen }
-}
-
-fn step(fleet: &Fleet, files: &[crate::read::NodeFile]) -> Step {
-    let places = node_places(fleet);
-    let mut alone = HashMap::new();
-    for file in files {
-        let Some(node) = places.get(file.header.host.as_str()) else { continue };
-        for value in &file.values {
-            if let Some(x) = signed(value.value, fleet.figures[value.figure].better) {
-                alone.insert((value.figure, *node), x);
-            }
-        }
-    }
-    Step { alone, between: between(fleet, files, |_| true) }
 }
 
 fn node_tests(fleet: &Fleet, first: &First, steps: &[Step]) -> Vec<Test> {
     let mut tests = Vec::new();
-    for field in &first.fields {
+    for field in first.fields.iter().filter(|field| field.repeated.is_none()) {
         let out = field.out();
         if out.is_empty() {
             continue;
@@ -210,7 +182,7 @@ fn shown_value(value: f64, distance: f64, better: Better) -> f64 {
 
 /// A node's distance from its stratum in a step, less that of its healthy peers.
 fn alone_distance(
-    field: &super::Field,
+    field: &Field,
     step: &Step,
     node: usize,
     suspects: &BTreeSet<usize>,
@@ -303,16 +275,6 @@ fn within_variance(all: &[Vec<f64>]) -> Option<f64> {
     (freedom >= FREEDOM_LEAST).then(|| squares / freedom as f64)
 }
 
-/// The squared error of the mean of some steps: what healthy nodes differ by for good, and what a node
-/// differs by from itself; both with that of its peers.
-fn mean_error(once: f64, within: Option<f64>, steps: usize, least: f64) -> f64 {
-    let lasting = (LASTING * least).powi(2);
-    // Peers of one measurement may all have been lucky: the steps may say that nodes differ more.
-    let within = within.unwrap_or(once);
-    let between = (once - within).max(lasting);
-    (between + within / steps.max(1) as f64) * (1.0 + FRAC_PI_2 / PEERS as f64)
-}
-
 fn verdict(test: &Test, tested: usize) -> Verdict {
     let (distance, variance, freedom) = test.first;
     let count = test.steps.len();
@@ -342,6 +304,36 @@ fn verdict(test: &Test, tested: usize) -> Verdict {
         peers: test.peers,
         steps: count,
     }
+}
+
+/// Nodes that stand out in a figure that all nodes were measured in again: accused or cleared after
+/// enough steps.
+fn of_repeated(field: &Field) -> Vec<Verdict> {
+    let steps = field.repeated.map_or(0, |repeated| repeated.steps);
+    let freedom = field.whole.map_or(1.0, |whole| whole.freedom);
+    let one = |row: usize| {
+        let standing = field.standing(row)?;
+        let one = &field.rows[row];
+        let reach = errors(0.025, freedom) * standing.error;
+        let p = standing.p.max(field.chance(row));
+        let state = match (steps >= STEPS_LEAST, p <= RATE / field.tests as f64) {
+            (true, true) => State::Accused,
+            (true, false) => State::Cleared,
+            (false, _) => State::Suspect,
+        };
+        Some(Verdict {
+            which: Which::Node(one.node),
+            subject: field.subject,
+            state,
+            factor: standing.distance.exp(),
+            interval: ((standing.distance - reach).exp(), (standing.distance + reach).exp()),
+            p,
+            value: one.value,
+            peers: shown_value(one.value, standing.distance, one.better),
+            steps,
+        })
+    };
+    field.out().into_iter().filter_map(one).collect()
 }
 
 /// Several bad links of one node are the node's, and what stands out between an accused node and
@@ -418,28 +410,12 @@ fn below(fleet: &Fleet, first: &First) -> Vec<Below> {
     found
 }
 
-/// What each field and the links would have shown, in the sweep and in three steps.
-fn seen(fleet: &Fleet, first: &First) -> Vec<Seen> {
-    let tests = first.fields.iter().map(|field| field.out().len()).sum::<usize>() + 1;
+/// What each field and the links would have shown, after the steps that there are or would be.
+fn seen(first: &First) -> Vec<Seen> {
     let fields = first.fields.iter().filter_map(|field| {
-        let whole = field.whole?;
-        let once = whole.squared_error();
-        let error = mean_error(once, None, STEPS_LEAST, field.least).sqrt();
-        let significant =
-            errors(RATE / tests as f64, whole.freedom + (STEPS_LEAST * PEERS) as f64) + 1.96;
-        let least = field
-            .seen_from()?
-            .max(field.least + 1.96 * error)
-            .max(EACH * field.least + 2.2 * once.sqrt())
-            .max(significant * error);
-        let of_pairs = field.subject.role != Role::Alone;
-        let kind = if of_pairs { Kind::Io } else { fleet.figures[field.subject.figure].kind };
-        Some(Seen {
-            subject: field.subject,
-            stratum: Some(field.stratum),
-            kind,
-            factor: least.exp(),
-        })
+        let factor = field.least_seen()?.exp();
+        let (subject, stratum) = (field.subject, Some(field.stratum));
+        Some(Seen { subject, stratum, kind: field.kind, factor })
     });
     let links = first.fits.iter().filter(|fit| fit.freedom >= 1.0).map(|fit| {
         let error = (fit.variance * (1.0 + 2.0 / 3.0)).sqrt();

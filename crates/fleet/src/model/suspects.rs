@@ -1,8 +1,10 @@
 //! What a step of suspects measures: all that stands out and is not cleared, with healthy peers.
 
-use super::first::{First, Role};
-use super::judge::{Judgement, PEERS, State, Verdict, Which};
+use super::PEERS;
+use super::first::{Field, First, Role};
+use super::judge::{Judgement, State, Verdict, Which};
 use crate::read::Fleet;
+use record::key::Key;
 use record::order::InOrder;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +18,8 @@ pub struct Again {
     pub peers: Vec<String>,
     /// Pairs that are measured, near end first.
     pub pairs: Vec<(String, String)>,
+    /// What each host measures by itself; all that the sweep did, where this is empty.
+    pub figures: Vec<Key>,
 }
 
 impl Again {
@@ -24,11 +28,13 @@ impl Again {
         self.suspects.iter().chain(&self.peers).cloned().collect()
     }
 
-    /// The list of hosts for `plumb fleet run --hosts`: a line a host, then a line a pair.
-    pub fn list(&self) -> String {
+    /// The list of hosts for `plumb fleet run --hosts`: a line a host, then a line a pair, then one for
+    /// each figure, which `selector` selects.
+    pub fn list(&self, selector: impl Fn(&Key) -> String) -> String {
         let hosts = self.hosts().into_iter();
         let pairs = self.pairs.iter().map(|(near, far)| format!("{near} > {far}"));
-        hosts.chain(pairs).map(|line| line + "\n").collect()
+        let figures = self.figures.iter().map(|key| format!("* {}", selector(key)));
+        hosts.chain(pairs).chain(figures).map(|line| line + "\n").collect()
     }
 }
 
@@ -39,7 +45,8 @@ pub fn suspects(fleet: &Fleet, judgement: &Judgement) -> Again {
         |verdict: &&Verdict| ends(verdict).into_iter().all(|node| is_alive(fleet, node));
     let suspects: Vec<&Verdict> =
         judgement.in_state(State::Suspect).filter(is_measurable).collect();
-    if suspects.is_empty() {
+    let repeated: Vec<&Field> = first.fields.iter().filter(|field| field.needs_steps()).collect();
+    if suspects.is_empty() && repeated.is_empty() {
         return Again::default();
     }
     let accused = judgement.in_state(State::Accused).filter(is_measurable);
@@ -48,7 +55,17 @@ pub fn suspects(fleet: &Fleet, judgement: &Judgement) -> Again {
     let mut healthy = Healthy::new(fleet, first, &bad);
     let mut peers: BTreeSet<usize> = BTreeSet::new();
     let mut pairs: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let mut figures: BTreeSet<&Key> = BTreeSet::new();
+    let mut measures = |figure: usize| figures.insert(&fleet.figures[figure].key);
+    for field in &repeated {
+        measures(field.subject.figure);
+        let nodes = first.strata[field.stratum].nodes.iter().copied();
+        peers.extend(nodes.filter(|node| is_alive(fleet, *node)));
+    }
     for verdict in &open {
+        if verdict.subject.role == Role::Alone {
+            measures(verdict.subject.figure);
+        }
         let (sends, receives) = match (verdict.which, verdict.subject.role) {
             (Which::Link(from, to), _) => {
                 pairs.insert((from, to));
@@ -72,11 +89,13 @@ pub fn suspects(fleet: &Fleet, judgement: &Judgement) -> Again {
             peers.extend(partners);
         }
     }
+    peers.retain(|node| !bad.contains(node));
     let name = |node: &usize| fleet.nodes[*node].header.host.clone();
     Again {
         suspects: bad.iter().map(name).collect(),
         peers: peers.iter().map(name).collect(),
         pairs: pairs.iter().map(|(near, far)| (name(near), name(far))).collect(),
+        figures: figures.into_iter().cloned().collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! that is, and what to do.
 
 use super::View;
-use super::missing::{clocks, lost};
+use super::missing::{clocks, lost, unreached};
 use crate::model::{Role, Seen, State, Verdict, Which};
 use crate::names::{counted, duration, listed, percent, size, span, times, which_name, worse};
 use analysis::findings::Severity;
@@ -245,6 +245,14 @@ fn foot(view: &View) -> Vec<(String, String)> {
     if !lost.is_empty() {
         let said: Vec<String> = lost.iter().map(|(host, why)| format!("{host}: {why}")).collect();
         pairs.push(("LOST".to_owned(), listed(&said)));
+    }
+    let unreached = unreached(view.fleet);
+    if !unreached.is_empty() {
+        let said = |(host, slots): &(String, usize)| {
+            format!("{host}: no partner in {}", counted(*slots, "slot"))
+        };
+        let said: Vec<String> = unreached.iter().map(said).collect();
+        pairs.push(("UNREACHED".to_owned(), listed(&said)));
     }
     let clocks = clocks(view.fleet);
     if !clocks.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::View;
 use super::answer::state;
-use super::missing::{clocks, lost};
+use super::missing::{clocks, lost, unreached};
 use crate::model::{Verdict, Which};
 use serde_json::{Value, json};
 
@@ -55,6 +55,7 @@ pub fn render(view: &View) -> String {
         "below": below.collect::<Vec<Value>>(),
         "seen": seen.collect::<Vec<Value>>(),
         "lost": lost(fleet).into_iter().map(|(node, why)| json!({ "node": node, "why": why })).collect::<Vec<Value>>(),
+        "unreached": unreached(fleet).into_iter().map(|(node, slots)| json!({ "node": node, "slots": slots })).collect::<Vec<Value>>(),
         "clocks": clocks(fleet),
         "notes": fleet.notes,
     });

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of the table of missing figures.
 const ROWS: usize = 200;
+/// Fewest slots that failed of a host that is called unreached.
+const UNREACHED_LEAST: usize = 2;
 /// Hosts that are named for one reason.
 const HOSTS: usize = 4;
 
@@ -50,6 +52,38 @@ pub(super) fn lost(fleet: &Fleet) -> Vec<(String, String)> {
         _ => None,
     };
     without.chain(unended).chain(unknown).collect()
+}
+
+/// Hosts that are not lost and could not be reached, with how many slots failed: what two hosts lack is
+/// the fault of the one that lacks more.
+pub(super) fn unreached(fleet: &Fleet) -> Vec<(String, usize)> {
+    let mut blamed: BTreeSet<String> = lost(fleet).into_iter().map(|(host, _)| host).gather();
+    let mut failed: BTreeMap<&str, BTreeSet<(u32, &str)>> = BTreeMap::new();
+    for node in &fleet.nodes {
+        for absent in &node.absents {
+            let Some((slot, partners)) = absent.slot.zip(absent.partner.as_deref()) else {
+                continue;
+            };
+            for partner in partners.split(", ") {
+                let host = node.header.host.as_str();
+                failed.entry(host).or_default().insert((slot, partner));
+                failed.entry(partner).or_default().insert((slot, host));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    loop {
+        let open = |(host, slots): (&&str, &BTreeSet<(u32, &str)>)| {
+            let open = slots.iter().filter(|(_, partner)| !blamed.contains(*partner)).count();
+            (open, (*host).to_owned())
+        };
+        let all = failed.iter().filter(|(host, _)| !blamed.contains(**host)).map(open);
+        let Some((count, host)) = all.max().filter(|(count, _)| *count >= UNREACHED_LEAST) else {
+            return found;
+        };
+        blamed.insert(host.clone());
+        found.push((host, count));
+    }
 }
 
 /// Hosts whose clock is off by more than a quarter of a slot.

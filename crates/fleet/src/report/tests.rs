@@ -91,6 +91,22 @@ fn hosts_without_a_file_or_an_end_are_lost_and_no_other() {
     assert!(text.contains("slot 3 with n009"), "{text}");
 }
 
+/// The slots of a host whose cable is cut are not its partners' fault.
+#[test]
+fn a_host_that_no_partner_reaches_is_named() {
+    let mut files = Drawn::new(&Noise::plain(), 12, Fault::None, 7).sweep();
+    files.remove(9);
+    for (slot, host, partner) in
+        [(3, 2, "n004"), (4, 5, "n004"), (5, 4, "n006, n007"), (6, 2, "n009"), (7, 2, "n005")]
+    {
+        let absent = Some(Absent::of_pair(slot, partner, "no partner".to_owned()));
+        files[host].1.insert(1, Line { absent, ..Line::default() });
+    }
+    let text = shown(&from_lines(files));
+    assert!(line(&text, "UNREACHED").contains("n004: no partner in 4 slots"), "{text}");
+    assert!(!line(&text, "UNREACHED").contains("n002"), "{text}");
+}
+
 #[test]
 fn a_clock_that_is_off_is_named() {
     let mut files = Drawn::new(&Noise::plain(), 12, Fault::None, 7).sweep();

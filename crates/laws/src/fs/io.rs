@@ -9,7 +9,8 @@
 
 mod work;
 
-pub use work::{Engine, Files, Mode, Op, Request, Work};
+pub use super::Mode;
+pub use work::{Engine, Files, Op, Request, Work};
 
 use super::limit::{self, Limit};
 use super::{BLOCK_BYTES, measured_stream, of_largest, work as kernel_work};

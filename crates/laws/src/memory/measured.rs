@@ -3,6 +3,7 @@
 
 use super::Level;
 use super::transfer::{Op, Stores};
+use crate::cpu::clocked;
 use crate::{Facts, Law, inverse, range, scaled};
 use bench::experiment::Known;
 use record::event::Range;
@@ -77,6 +78,20 @@ pub fn kernel_copy(facts: Facts, bytes: f64, held: f64) -> Option<Law> {
     let rate = levels.find_map(|level| copied(known, level))?;
     let why = format!("one thread copies {rate:.1} GB/s there (measured by memory.bandwidth)");
     Some(Law::hardware(inverse(bytes, scaled(KERNEL_OVER_ARRAYS, rate)), why))
+}
+
+/// Bytes a cycle of a kernel's copy: within caches, and of so much that no cache may hold it.
+const IN_CACHES: Range = range(3.0, 8.0, 25.0);
+const BEYOND_CACHES: Range = range(0.5, 2.5, 12.0);
+const NO_CACHE_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
+
+/// As [`kernel_copy`], by the core's clock where that is not known.
+pub fn copies(facts: Facts, bytes: f64, held: f64) -> Law {
+    kernel_copy(facts, bytes, held).unwrap_or_else(|| {
+        let rate = if held < NO_CACHE_BYTES { IN_CACHES } else { BEYOND_CACHES };
+        let why = format!("copies {} to {} B per cycle", rate.low, rate.high);
+        clocked(facts, Law::hardware(inverse(bytes, rate), why))
+    })
 }
 
 #[cfg(test)]

@@ -28,7 +28,9 @@ pub fn section(run: &Run, figures: &[Figure]) -> Section {
         let tables = std::iter::once(lab_summary(&keys)).chain(ladder(&keys));
         blocks.push(Block::Keys(tables.collect()).for_all());
     }
-    blocks.extend(Block::notes(keys.iter().filter_map(why_not).collect()).map(Block::for_all));
+    let lacking = summary::lacking(&keys).into_iter();
+    let lacking = lacking.map(|reason| Remark::new(Severity::Note, "", format!("{reason}.")));
+    blocks.extend(Block::notes(lacking.collect()).map(Block::for_all));
     Section::new("overview", "Key figures", blocks)
 }
 
@@ -42,8 +44,8 @@ fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
     if let Some(Quality { grade, end, aspects }) = quality(run) {
         pairs.push(("quality", grade.text().to_owned()));
         let graded = |share, grade: Grade| format!("{} ({})", percent(share), grade.text());
-        let aspects = aspects.iter();
-        pairs.extend(aspects.map(|(aspect, share, grade)| (aspect.text(), graded(*share, *grade))));
+        let rows = aspects.into_iter();
+        pairs.extend(rows.map(|(one, share, grade)| (summary::word(one), graded(share, grade))));
         let ended = end.map_or("not yet, or killed", |end| match end {
             End::Complete => "complete",
             End::Budget => "by the time budget, before the precision goal was reached",
@@ -51,16 +53,8 @@ fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
         });
         pairs.push(("ended", ended.to_owned()));
     }
-    pairs.extend(summary::scores(figures).into_iter().map(|score| ("predicted", score)));
+    pairs.extend(summary::score_line(figures).map(|score| ("predicted", score)));
     pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
-}
-
-/// Why nothing could be predicted of a key figure.
-fn why_not(key: &KeyFigure) -> Option<Remark> {
-    let judged = key.figure.shown_prediction().filter(|_| key.figure.shown_range().is_none())?;
-    let why = judged.prediction.why_not();
-    let text = || format!("not predictable from here, because: {why}.");
-    (!why.is_empty()).then(|| Remark::new(Severity::Note, key.title, text()))
 }
 
 /// The lab summary, each figure along an axis of its own.

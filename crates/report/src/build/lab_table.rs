@@ -51,7 +51,7 @@ pub fn section(figures: &[Figure]) -> Section {
 /// How a measured figure's rounds and samples lie.
 fn spread(figure: &Figure) -> Option<Spread> {
     let (value, stats) = (figure.value?, figure.stats.as_ref()?);
-    let unit = figure.unit();
+    let unit = figure.shown_unit();
     let range = figure.shown_range();
     let mode = |mode: &analysis::figure::ModeShare| {
         let centre = values::plain(mode.centre, unit);

@@ -74,7 +74,7 @@ pub(super) fn grids(
                 (name.replace('_', " "), text.collect())
             };
             let run_name = around(", ", one.name, "");
-            let unit = spots.first()?.metric.unit;
+            let unit = spots.first()?.metric.shown_unit();
             let predicted = predicted(&own).map_or_else(String::new, |range| {
                 format!(" (predicted {})", values::range(&range, unit))
             });

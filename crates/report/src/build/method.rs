@@ -62,9 +62,9 @@ const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (wh
     samples, otherwise over the medians of stretches (consecutive samples) of at least five \
     rounds. First looks take the core as it is; before further rounds the session asks the probe, \
     gives a core that is alone to what lacks such samples, and waits up to a second for one. \
-    Beside the range of a figure with § stands what was to be expected beside that tenant, by \
-    which the verdict is. Percentiles, maxima and all noise figures use all rounds. Cycles are core clock cycles, measured next to each \
-    case, not ticks of the counter. Every prediction was recorded before the \
+    A figure with § is judged by the range that was to be expected beside that tenant. \
+    Percentiles, maxima and all noise figures use all rounds. Cycles are core clock cycles, \
+    measured next to each case, not ticks of the counter. Every prediction was recorded before the \
     first sample of its case.";
 
 fn pair(name: &str, text: impl Into<String>) -> (String, String) {

@@ -150,7 +150,7 @@ pub(super) fn worst_misses<'figures>(
         let mut cells = vec![
             Cell::plain(miss.figure.label()),
             Cell::plain(from),
-            Cell::plain(values::range(&miss.range, miss.figure.unit())),
+            Cell::plain(values::range(&miss.range, miss.figure.shown_unit())),
             Cell::plain(shown.map_or_else(String::new, |shown| shown.value)),
             Cell::optional(interval),
             Cell::toned(by_factor(miss), Tone::Warn),
@@ -251,7 +251,7 @@ mod tests {
         };
         let certain = cells(&all);
         assert!(certain[4].starts_with("[1"), "{certain:?}");
-        assert!(certain[6].contains("steal"), "{certain:?}");
+        assert!(certain[6].contains("retpolines"), "{certain:?}");
         for figure in &mut all {
             figure.ci = figure.ci.map(|(low, high)| (low / 10.0, high));
         }

@@ -47,8 +47,36 @@ pub(super) fn of_figures(told: Described) -> Vec<Remark> {
             remarks.push((severity, figure, note.clone()));
         }
         remarks.extend(efficiency(figure).map(|note| (Severity::Note, *figure, note)));
+        let no_prediction = no_prediction(figure).map(Note::from);
+        remarks.extend(no_prediction.map(|note| (Severity::Note, *figure, note)));
     }
     merged(told, remarks)
+}
+
+/// Why a measured figure has no prediction: `no prediction: its range is wider than a factor of ten,
+/// because of a tick, including exits to the hypervisor`.
+pub(super) fn no_prediction(figure: &Figure) -> Option<String> {
+    if figure.outcome != Ending::Measured || figure.shown_range().is_some() {
+        return None;
+    }
+    let prediction = figure.shown_prediction().map(|judged| &judged.prediction);
+    let why = prediction.map(|prediction| (prediction.why_not(), prediction.range));
+    Some(match why.filter(|(why, _)| !why.is_empty()) {
+        None => "no prediction: no law states a range".to_owned(),
+        Some((why, None)) => format!("no prediction: {why}"),
+        Some((why, Some(_))) => {
+            format!("no prediction: its range is wider than a factor of ten, because of {why}")
+        }
+    })
+}
+
+/// Why a measured figure has no interval and so no verdict, and what to do.
+pub(super) fn no_interval(figure: &Figure) -> Option<&str> {
+    const BEGIN: &str = "no interval: ";
+    let verdict = figure.shown_prediction().and_then(|judged| judged.verdict);
+    let lacks = figure.outcome == Ending::Measured && figure.ci.is_none() && verdict.is_none();
+    let mut notes = figure.notes.iter().filter(|_| lacks);
+    notes.find_map(|note| Some(&note.text[note.text.find(BEGIN)?..]))
 }
 
 /// How much of its bound a figure reached, with the interval.

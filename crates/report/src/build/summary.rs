@@ -1,19 +1,20 @@
 //! The answer first: how fast a machine is, whether the figures can be trusted, and what to look at.
 
-use super::{lab_table, machine};
+use super::{lab_table, machine, remarks};
 use crate::document::{Cell, Document, Table, Tone};
 use crate::plain;
-use crate::values::{self, counted, percent};
+use crate::values::{self, counted};
 use analysis::figure::Figure;
 use analysis::figures;
 use analysis::findings::{Finding, findings};
-use analysis::gather::distinct;
+use analysis::gather::{distinct, gathered};
 use analysis::health::health;
 use analysis::keys::{KeyFigure, keys};
 use analysis::quality::{Aspect, Grade, Quality, quality};
 use analysis::score::score;
 use record::event::{End, PredictionKind};
 use record::note::NoteKind;
+use record::order::InOrder;
 use record::run::Run;
 
 /// A run on one screen.
@@ -21,13 +22,10 @@ use record::run::Run;
 pub struct Summary {
     /// Preset, duration and machine.
     pub title: String,
-    /// How far the run can be trusted, and why; nothing of a run without rounds.
-    pub quality: Option<Cell>,
-    /// How good the predictions were, by where they come from.
-    pub score: Vec<String>,
     /// Key figures in the order of the reports.
     pub keys: Table,
-    /// What else a reader must know of some of them: the modes of their samples.
+    /// What else a reader must know of some of them: why they have no prediction or no interval, and
+    /// the modes of their samples.
     pub notes: Vec<String>,
     /// What the mark of shared samples means, and what can be done; `None` where nothing has it.
     pub shared: Option<String>,
@@ -35,8 +33,12 @@ pub struct Summary {
     pub so_far: Option<String>,
     /// The experiments in full, where there are so few that these take the table's place.
     pub experiments: Option<Document>,
+    /// How far the run can be trusted, and why; nothing of a run without rounds.
+    pub quality: Option<Cell>,
     /// What to look at, worst first: the severity's tone and the sentence.
     pub look_at: Vec<Cell>,
+    /// How good the predictions were.
+    pub score: Option<String>,
 }
 
 /// Experiments that are shown whole in place of their key figures, if there are no more.
@@ -55,21 +57,32 @@ pub fn screen(run: &Run) -> Summary {
     let shared = health(run).shared.filter(|_| is_marked);
     let mut summary = Summary {
         title: title(run),
-        quality: quality(run).map(|quality| quality_cell(&quality)),
-        score: scores(&figures),
         shared: shared.and_then(|share| values::of_mark(&figures, share)),
         keys: Table { caption: String::new(), ..lab_table::of_keys(&keys) },
-        notes: keys.iter().filter_map(note).collect(),
+        notes: lacking(&keys).into_iter().chain(keys.iter().filter_map(modes)).collect(),
         so_far,
         experiments: is_whole.then(|| super::experiments(run, &figures)),
+        quality: quality(run).map(|quality| quality_cell(&quality)),
         look_at: look_at.iter().map(cell).collect(),
+        score: score_line(&figures),
     };
     plain::summary(&mut summary);
     summary
 }
 
+/// Why key figures have no prediction, or no interval: each reason once, with their titles.
+pub(super) fn lacking(keys: &[KeyFigure]) -> Vec<String> {
+    let reason = |figure| match remarks::no_prediction(figure) {
+        None => remarks::no_interval(figure).map(str::to_owned),
+        reason => reason,
+    };
+    let reasons = keys.iter().filter_map(|key| Some((reason(key.figure)?, key.title)));
+    let line = |(reason, titles): (String, Vec<&str>)| format!("{}: {reason}", titles.join(", "));
+    gathered(reasons).into_iter().map(line).collect()
+}
+
 /// `4 KiB written and synced: two modes: 64 % of the samples around 76.5 µs, …`.
-fn note(key: &KeyFigure) -> Option<String> {
+fn modes(key: &KeyFigure) -> Option<String> {
     let modes = key.figure.notes.first_of_kind(NoteKind::TwoModes)?;
     Some(format!("{}: {modes}", key.title))
 }
@@ -110,65 +123,72 @@ pub(super) fn title(run: &Run) -> String {
     format!("plumb {}{elapsed} · {}", run.header.options.preset, machine::in_a_line(run))
 }
 
-/// `before the run: 92 % of 1,644 figures fell into their predicted ranges (2.2 % were not
-/// predictable)`, and the same from earlier figures.
-pub(super) fn scores(figures: &[Figure]) -> Vec<String> {
-    let sources = [
-        ("before the run", PredictionKind::Prior),
-        ("from earlier figures", PredictionKind::Derived),
-    ];
-    let sentence = |(from, kind)| {
-        let all = score(figures, kind).all;
-        let [inside, unpredicted] =
-            [all.inside, all.unpredicted].map(|some| all.share(some).map(percent));
-        Some(format!(
-            "{from}: {} of {} fell into their predicted ranges ({} were not predictable)",
-            inside?,
-            counted(all.figures, "figure"),
-            unpredicted?
-        ))
+/// `92 % of 1710 figures fell into their predicted ranges, 45 had none`; `None` where nothing was
+/// predicted before the run.
+pub(super) fn score_line(figures: &[Figure]) -> Option<String> {
+    let all = score(figures, PredictionKind::Prior).all;
+    let inside = two_digits(all.share(all.inside)?);
+    let none = match all.unpredicted {
+        0 => String::new(),
+        some => format!(", {some} had none"),
     };
-    sources.into_iter().filter_map(sentence).collect()
+    let count = counted(all.figures, "figure");
+    Some(format!("{inside} of {count} fell into their predicted ranges{none}"))
 }
 
-/// `fair: the core was shared 22 % of the time; …`.
+/// Parts of a run's quality that its line has room for.
+const QUALITY_PARTS: usize = 3;
+
+/// Shares below this are printed as 0 %.
+const LEAST_SHARE: f64 = 0.0005;
+
+/// `fair: CPUs moved 27 %, disturbed rounds 14 %, core shared 4.2 %`: in one line of 71 letters, what
+/// is worst first.
 pub(super) fn quality_cell(quality: &Quality) -> Cell {
-    let aspects = quality.aspects.iter();
     // The first three are what a reader looks for; others where there is something of them.
-    let shown = aspects.enumerate().filter(|(at, (.., grade))| *at < 3 || *grade > Grade::Good);
-    let mut parts: Vec<String> = shown
-        .map(|(_, (aspect, share, _))| {
-            let share = two_digits(*share);
-            match aspect {
-                Aspect::Shared => format!("the core was shared {share} of the time"),
-                Aspect::Steal => format!("steal {share}"),
-                Aspect::Disturbed => format!("{share} of rounds disturbed"),
-                Aspect::Throttled => format!("throttled {share} of the time"),
-                Aspect::RunDelay => format!("other programs used the CPU {share} of the time"),
-                Aspect::Moved => format!(
-                    "the host moved the virtual CPUs between groups of cores ({share} of rounds)"
-                ),
-            }
+    let mut shown: Vec<(Grade, String)> = quality
+        .aspects
+        .iter()
+        .enumerate()
+        .filter(|(at, (_, share, grade))| match grade {
+            Grade::Good => *at < QUALITY_PARTS && *share >= LEAST_SHARE,
+            _ => true,
+        })
+        .map(|(_, (aspect, share, grade))| {
+            (*grade, format!("{} {}", word(*aspect), two_digits(*share)))
         })
         .collect();
-    parts.extend(
-        match quality.end {
-            Some(End::Complete) => None,
-            Some(End::Budget) => Some(
-                "the time budget ran out before the precision goal was \
-                                       reached",
-            ),
-            Some(End::Interrupted) => Some("interrupted"),
-            None => Some("the run is incomplete"),
-        }
-        .map(str::to_owned),
-    );
+    let end = match quality.end {
+        Some(End::Complete) => None,
+        Some(End::Budget) => Some((Grade::Fair, "budget ran out")),
+        Some(End::Interrupted) => Some((Grade::Poor, "interrupted")),
+        None => Some((Grade::Poor, "incomplete")),
+    };
+    shown.extend(end.map(|(grade, word)| (grade, word.to_owned())));
+    shown.order_by_key(|(grade, _)| std::cmp::Reverse(*grade));
+    shown.truncate(QUALITY_PARTS);
+    let mut parts: Vec<String> = shown.into_iter().map(|(_, part)| part).collect();
+    if parts.is_empty() {
+        parts.push("nothing took the core".to_owned());
+    }
     let tone = match quality.grade {
         Grade::Good => Tone::Good,
         Grade::Fair => Tone::Warn,
         Grade::Poor => Tone::Bad,
     };
     Cell::toned(format!("{}: {}", quality.grade.text(), parts.join(", ")), tone)
+}
+
+/// What the share of an aspect is of.
+pub(super) fn word(aspect: Aspect) -> &'static str {
+    match aspect {
+        Aspect::Shared => "core shared",
+        Aspect::Steal => "steal",
+        Aspect::Disturbed => "disturbed rounds",
+        Aspect::Throttled => "throttled",
+        Aspect::RunDelay => "other programs",
+        Aspect::Moved => "CPUs moved",
+    }
 }
 
 /// A number to two digits.
@@ -192,8 +212,51 @@ fn two_digits(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use analysis::sample;
-    use record::event::Segment;
+    use super::{quality_cell, score_line};
+    use analysis::quality::{Aspect, Grade, Quality};
+    use analysis::{figures, sample};
+    use record::event::{End, Segment};
+
+    /// Letters of a line of 80 behind its label.
+    const LINE: usize = 71;
+
+    #[test]
+    fn quality_is_one_line_with_the_worst_first() {
+        use Aspect::{Disturbed, Moved, RunDelay, Shared, Steal, Throttled};
+        let cell = |grade, end, aspects: &[(Aspect, f64, Grade)]| {
+            quality_cell(&Quality { grade, end, aspects: aspects.to_vec() }).text
+        };
+        let quiet = [(Shared, 0.0, Grade::Good), (Steal, 0.0002, Grade::Good)];
+        let found = cell(Grade::Good, Some(End::Complete), &quiet);
+        assert_eq!(found, "good: nothing took the core");
+        let aspects = [
+            (Shared, 0.0419, Grade::Good),
+            (Steal, 0.00623, Grade::Fair),
+            (Disturbed, 0.1401, Grade::Good),
+            (Throttled, 0.0123, Grade::Fair),
+            (RunDelay, 0.0234, Grade::Fair),
+            (Moved, 0.273, Grade::Poor),
+        ];
+        let found = cell(Grade::Poor, Some(End::Budget), &aspects);
+        assert_eq!(found, "poor: CPUs moved 27 %, steal 0.62 %, throttled 1.2 %");
+        let long = [
+            (Shared, 0.00634, Grade::Fair),
+            (Disturbed, 0.00851, Grade::Fair),
+            (RunDelay, 0.0234, Grade::Fair),
+        ];
+        let found = cell(Grade::Fair, None, &long);
+        assert_eq!(found, "fair: incomplete, core shared 0.63 %, disturbed rounds 0.85 %");
+        let found = cell(Grade::Fair, Some(End::Complete), &long);
+        assert_eq!(found.chars().count(), LINE, "{found}");
+    }
+
+    #[test]
+    fn the_score_is_one_line() {
+        let score = score_line(&figures(&sample::run()));
+        let expected = "88 % of 26 figures fell into their predicted ranges, 1 had none";
+        assert_eq!(score.as_deref(), Some(expected));
+        assert_eq!(score_line(&[]), None);
+    }
 
     #[test]
     fn the_time_of_a_resumed_run_is_that_of_all_its_segments() {

@@ -9,22 +9,19 @@ use record::event::{Ending, PredictionKind, Range, Shares};
 use record::key::Value;
 use record::quantity::{digits, render};
 
-/// The verdict where a range says nothing.
-const UNPREDICTED: &str = "not predictable";
+/// The verdict where there is no range, or one that says nothing. [`crate::build`] has the reason
+/// below the table.
+const UNPREDICTED: &str = "no prediction";
+/// In place of the verdict of a value without an interval.
+const NO_INTERVAL: &str = "no interval";
 
 /// The best guess of the range that is shown.
 pub(super) fn likely(figure: &Figure) -> Option<String> {
-    Some(render(figure.shown_range()?.likely, figure.unit()))
+    Some(render(figure.shown_range()?.likely, figure.shown_unit()))
 }
 
 pub(super) fn predicted(figure: &Figure) -> Cell {
-    match (figure.shown_prediction(), &figure.metric) {
-        (Some(_), Some(_)) => match values::predicted(figure) {
-            Some(range) => Cell::plain(range),
-            None => Cell::toned(UNPREDICTED, Tone::Muted),
-        },
-        _ => Cell::absent(),
-    }
+    Cell::optional(values::predicted(figure))
 }
 
 /// One of the texts that stand with a figure of a published report.
@@ -35,14 +32,14 @@ pub(super) fn printed(figure: &Figure, name: &str) -> Option<String> {
 /// The best guess of one of the two shares of what was predicted.
 pub(super) fn share(figure: &Figure, of: fn(&Shares) -> Range) -> Option<String> {
     let shares = figure.shown_prediction()?.prediction.shares?;
-    Some(render(of(&shares).likely, figure.unit()))
+    Some(render(of(&shares).likely, figure.shown_unit()))
 }
 
 /// A percentile of single events, marked where events that never ended are among it.
 pub(super) fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> Option<String> {
     let stats = figure.stats.as_ref().filter(|stats| stats.is_of_events())?;
     let least = if stats.at_least.contains(&name) { "≥ " } else { "" };
-    Some(format!("{least}{}", values::plain(of(stats), figure.unit())))
+    Some(format!("{least}{}", values::plain(of(stats), figure.shown_unit())))
 }
 
 /// The verdict by the shown prediction with the factor of a miss, else the outcome.
@@ -73,21 +70,10 @@ fn judged_in_a_word(figure: &Figure) -> Cell {
         (Ending::Measured, Some(Verdict::Unpredicted)) => Cell::toned(UNPREDICTED, Tone::Muted),
         (Ending::Measured, Some(verdict)) => Cell::toned(word(verdict), Tone::Warn),
         (Ending::Measured, None) if figure.shown_range().is_some() => {
-            Cell::toned(without_interval(figure), Tone::Muted)
+            Cell::toned(NO_INTERVAL, Tone::Muted)
         }
-        (Ending::Measured, None) => Cell::toned("unpredicted", Tone::Muted),
+        (Ending::Measured, None) => Cell::toned(UNPREDICTED, Tone::Muted),
     }
-}
-
-/// `1.7× the prediction, 3 rounds, no interval`: a value without an interval has no verdict.
-fn without_interval(figure: &Figure) -> String {
-    let likely = figure.shown_range().map(|range| range.likely).filter(|likely| *likely > 0.0);
-    let ratio = figure.value.filter(|value| *value > 0.0).zip(likely);
-    let ratio = ratio.map(|(value, likely)| format!("{} the prediction", times(value / likely)));
-    let count = figure.rounds.len();
-    let rounds = (count > 0).then(|| values::counted(count, "round"));
-    let parts = [ratio, rounds, Some("no interval".to_owned())];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn word(verdict: Verdict) -> &'static str {
@@ -122,7 +108,7 @@ fn times(factor: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{judged, percentile, share};
+    use super::{judged, percentile, predicted, share};
     use analysis::figure::Figure;
     use analysis::misses::{is_judged, of_figure};
     use analysis::verdict::judge;
@@ -130,21 +116,17 @@ mod tests {
     use record::event::{Range, Shares};
 
     #[test]
-    fn a_value_without_an_interval_has_a_remark_and_enters_no_count() {
+    fn a_value_without_an_interval_has_no_verdict_and_enters_no_count() {
         let mut all = figures(&sample::run());
-        let fits = |figure: &Figure| {
-            figure.shown_range().is_some() && is_judged(figure) && figure.rounds.len() > 3
-        };
+        let fits = |figure: &Figure| figure.shown_range().is_some() && is_judged(figure);
         let figure = all.iter_mut().find(|figure| fits(figure)).expect("one is judged");
-        (figure.ci, figure.value) = (None, figure.shown_range().map(|range| 1.7 * range.likely));
-        figure.rounds.truncate(3);
+        figure.ci = None;
         for judged in [&mut figure.prior, &mut figure.derived].into_iter().flatten() {
             judged.verdict = None;
         }
-        assert_eq!(judged(figure).text, "1.7× the prediction, 3 rounds, no interval");
+        assert_eq!(judged(figure).text, "no interval");
         assert!(!is_judged(figure) && of_figure(figure).is_none());
-        figure.rounds.clear();
-        assert_eq!(judged(figure).text, "1.7× the prediction, no interval");
+        assert_ne!(predicted(figure).text, "-", "it keeps its prediction");
     }
 
     #[test]

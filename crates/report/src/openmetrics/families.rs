@@ -106,7 +106,7 @@ pub fn unit(unit: Unit) -> (&'static str, f64) {
         Unit::OpPerS => ("operations_per_second", 1.0),
         Unit::FlopPerS => ("flops", 1.0),
         Unit::Hz => ("hertz", 1.0),
-        Unit::Ratio => ("ratio", 1.0),
+        Unit::Ratio | Unit::Percent => ("ratio", 1.0),
         Unit::Count => ("", 1.0),
     }
 }

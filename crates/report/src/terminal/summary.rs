@@ -13,7 +13,7 @@ pub const COLUMNS: usize = 100;
 
 /// Findings that it has room for, and lines of notes on key figures.
 const LOOK_AT: usize = 5;
-const NOTES: usize = 3;
+const NOTES: usize = 4;
 
 /// The screen, ending in a newline; `next` are the commands that lead on. Texts steer no terminal.
 pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
@@ -23,19 +23,15 @@ pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
     if let Some(first) = head.first_mut() {
         *first = bold(first, look);
     }
-    if let Some(quality) = &summary.quality {
-        head.extend(labelled("QUALITY", quality, look));
-    }
-    if let Some(so_far) = &summary.so_far {
-        head.extend(labelled("MEASURED", &Cell::plain(so_far), look));
-    }
-    let labels = std::iter::once("SCORE").chain(std::iter::repeat(""));
-    for (label, score) in labels.zip(&summary.score) {
-        head.extend(labelled(label, &Cell::plain(score), look));
-    }
-    let next = labelled("NEXT", &Cell::plain(next.join(" · ")), look);
-    let of_mark = |told: &String| labelled(SHARED_MARK, &Cell::plain(told), look);
-    let shared = summary.shared.as_ref().map_or_else(Vec::new, of_mark);
+    let line = |label: &str, text: &str| labelled(label, &Cell::plain(text), look);
+    let optional = |label: &str, text: &Option<String>| {
+        text.as_ref().map_or_else(Vec::new, |text| line(label, text))
+    };
+    head.extend(optional("MEASURED", &summary.so_far));
+    let quality = summary.quality.as_ref();
+    let quality = quality.map_or_else(Vec::new, |quality| labelled("QUALITY", quality, look));
+    let shared = optional(SHARED_MARK, &summary.shared);
+    let end = [optional("SCORE", &summary.score), line("NEXT", &next.join(" · "))].concat();
     let (table, room) = match &summary.experiments {
         Some(document) => {
             let sections = document.sections.iter();
@@ -46,11 +42,13 @@ pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
         }
         None => {
             let table = keys(summary, whole);
-            let room = LINES.saturating_sub(head.len() + table.len() + shared.len() + next.len());
+            let parts = [&head, &table, &shared, &quality, &end];
+            let room = LINES.saturating_sub(parts.iter().map(|part| part.len()).sum());
             (table, room)
         }
     };
-    let lines = [head, table, shared, look_at(&summary.look_at, room, look), next].concat();
+    let look_at = look_at(&summary.look_at, room, look);
+    let lines = [head, table, shared, quality, look_at, end].concat();
     let mut text = String::new();
     for line in lines {
         text.push_str(line.trim_end());
@@ -132,7 +130,7 @@ mod tests {
         Summary {
             title: "plumb standard · 6 min 4 s · a machine".to_owned(),
             quality: Some(Cell::toned("fair: the core was shared 22 % of the time", Tone::Warn)),
-            score: vec!["before the run: 2.1 times narrower".to_owned(); 2],
+            score: Some("92 % of 1710 figures fell into their predicted ranges".to_owned()),
             keys: Table { caption, columns, rows },
             notes: vec!["figure 3: two modes".to_owned(); 20],
             shared: Some("others used the core ".repeat(7)),

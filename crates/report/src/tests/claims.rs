@@ -142,9 +142,9 @@ fn what_a_report_says_of_all_figures_holds_of_all() {
             assert!(!text.contains(claim), "{name}: {claim}");
         }
     }
-    // Without an interval there is a remark in place of the verdict.
+    // The reason of a lacking interval is there, and what to do.
     let rehearsed = &all[1].1;
-    assert!(rehearsed.contains("× the prediction, 1 round, no interval"));
+    assert!(rehearsed.contains("no interval: 1 of 5 rounds fitted into the time; raise --budget"));
     assert!(all[2].1.contains("interrupted"));
 }
 

@@ -1,23 +1,23 @@
-//! The session's side: agents are reached, and are the hosts of far ends.
+//! The session's side: agents are reached, and have the nodes of far ends.
 
-use super::answer;
-use super::channel::Lost;
-pub use super::connection::Reach;
-use super::connection::{Busy, Connection, reached};
+use super::connection::{Connection, Reach, reached};
 use super::message::{Facts, FromAgent, ToAgent, printable};
 use super::reach;
-use super::url::PeerUrl;
-use crate::child::Silent;
-use crate::{FarWorker, is_interrupt};
-use anyhow::{Context, Error, Result, bail};
+use super::url::{NAMELESS, PeerUrl};
+use crate::is_interrupt;
+use crate::node::channel::Lost;
+use crate::node::{Node, Silent};
+use anyhow::{Context, Result, bail};
 use bench::experiment::Peer;
-use bench::link::{FromWorker, RoundOrder, ToWorker};
+use bench::link::{FromWorker, ToWorker};
 use record::event::PeerHeader;
 use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use thiserror::Error;
 
+/// Nothing that is said at the end is waited for longer.
+const PARTING_TIME: Duration = Duration::from_secs(1);
 /// A connection over which nothing comes for so long, where something should, is given up.
 const SILENCE: Duration = Duration::from_secs(5);
 /// Before a lost connection is made again: one that was killed is gone by then, or was started
@@ -29,12 +29,11 @@ const AWAY_TIME_MAX: Duration = Duration::from_secs(60);
 /// After a failed reconnection, a far end is left alone for this time: there is more to measure
 /// than against it.
 const GONE_TIME: Duration = Duration::from_secs(60);
-/// An agent finds out within this time that the session which it serves has lost it.
-const BUSY_TIME: Duration = Duration::from_secs(25);
 /// A session says that it lives so often at most, unless it will say nothing for longer than it said.
 const BEAT: Duration = Duration::from_secs(10);
+
 /// A different machine answers than before.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct OtherMachine(String);
 
@@ -64,10 +63,13 @@ enum Link {
 
 impl Remote {
     /// Reaches an agent, and hears of its host. Errors: it cannot be reached, or refuses, with the
-    /// way out; [`crate::child::Interrupted`].
+    /// way out; [`crate::node::Interrupted`].
     pub fn connect(mut reach: Reach, stop: &AtomicBool) -> Result<Remote> {
-        let (connection, facts) =
-            reached(&reach, stop).with_context(|| format!("--peer {}", shown(&reach.url)))?;
+        let (connection, facts) = reached(&reach, stop).with_context(|| {
+            let PeerUrl { name, text, .. } = &reach.url;
+            let name = if name == NAMELESS { String::new() } else { format!("{name}=") };
+            format!("--peer {name}{text}")
+        })?;
         // Those CPUs that it has now, it has when it is reached again.
         reach.open.cpus = Some(facts.cpus.clone());
         Ok(Remote::over(reach, connection, facts))
@@ -124,26 +126,17 @@ impl Remote {
                     self.beat.set(None);
                     return Ok(());
                 }
+                Err(error) if is_interrupt(&error) => return Err(error),
                 Err(error) => error,
             };
-            let waited = begun.elapsed();
-            match error.downcast_ref::<Busy>() {
-                _ if is_interrupt(&error) => return Err(error),
-                // With the loss of this session that it has not yet seen.
-                Some(busy)
-                    if busy.by == printable(&self.reach.open.host_name) && waited < BUSY_TIME => {}
-                // The next round tries again.
-                Some(_) => return Err(error),
-                None if waited < patience && !error.is::<OtherMachine>() => {}
-                None => {
-                    let why = format!(
-                        "the connection was lost, and reconnecting failed ({error:#}); rounds with \
-                         this far end fail until the next attempt in {} s",
-                        GONE_TIME.as_secs()
-                    );
-                    *link = Link::Gone(why.clone(), Instant::now());
-                    bail!("{why}")
-                }
+            if begun.elapsed() >= patience || error.is::<OtherMachine>() {
+                let why = format!(
+                    "the connection was lost, and reconnecting failed ({error:#}); rounds with \
+                     this far end fail until the next attempt in {} s",
+                    GONE_TIME.as_secs()
+                );
+                *link = Link::Gone(why.clone(), Instant::now());
+                bail!("{why}")
             }
         }
     }
@@ -171,8 +164,8 @@ impl Remote {
             bail!("the connection was lost");
         };
         match act(connection) {
-            Err(error) if error.downcast_ref::<Lost>().is_some() => {
-                let explained = connection.explained(error);
+            Err(error) if error.is::<Lost>() => {
+                let explained = connection.explained(error, &self.reach);
                 *link = Link::Lost;
                 Err(explained)
             }
@@ -185,18 +178,16 @@ impl Remote {
         *self.link.borrow_mut() = Link::Lost;
     }
 
-    /// Starts a worker for a round, whose messages are not waited for any longer once a signal sets
-    /// `stop`. Errors: [`crate::child::Interrupted`]; the host cannot be reached any more, or
-    /// refuses.
-    pub fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>> {
+    /// Starts a node for a round, which is not waited for any longer once a signal sets `stop`.
+    /// Errors: [`crate::node::Interrupted`]; the host cannot be reached any more, or refuses.
+    pub fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn Node + 'a>> {
         self.ensure_up(stop)?;
         self.round.set(self.round.get() + 1);
-        Ok(Box::new(RemoteWorker {
+        Ok(Box::new(FarNode {
             remote: self,
             round: self.round.get(),
             stop,
             begun: Instant::now(),
-            order: None,
             serves: false,
         }))
     }
@@ -211,7 +202,7 @@ impl Remote {
         self.beat.set(Some((Instant::now(), within)));
         let message = ToAgent::Alive { within_s: within.as_secs_f64() };
         // A connection that is lost is found by the next round that needs it.
-        let _ = self.with(|connection| connection.channel.send(&message, stop));
+        let _ = self.with(|connection| connection.send(&message, stop));
     }
 
     /// Its entry in the record's header.
@@ -231,52 +222,42 @@ impl Remote {
     }
 }
 
-impl Drop for Remote {
-    fn drop(&mut self) {
-        if let Link::Up(connection) = &mut *self.link.borrow_mut() {
-            connection.send_last(&ToAgent::End);
-        }
-    }
-}
-
-/// A worker that an agent has for one round.
-struct RemoteWorker<'a> {
+/// The worker that an agent has for one round.
+struct FarNode<'a> {
     remote: &'a Remote,
     round: u64,
     stop: &'a AtomicBool,
     begun: Instant,
-    /// Its order, once it has one.
-    order: Option<RoundOrder>,
     /// It has its order, and has not said that it is done.
     serves: bool,
 }
 
-impl RemoteWorker<'_> {
+impl FarNode<'_> {
     fn far(&self) -> String {
         format!("the far end {} ({})", self.remote.name(), self.remote.reach.url.text)
     }
 
     fn take(&mut self, message: FromAgent) -> Result<Option<FromWorker>> {
         match message {
-            FromAgent::Worker { round, message } if round == self.round => {
-                let address = self.remote.facts.address;
-                let order = self.order.as_ref();
-                let order = order.context("the agent sent an answer before any request")?;
-                answer::check(&message, order, address).map_err(Error::msg)?;
-                self.serves = !matches!(*message, FromWorker::Done(_) | FromWorker::Failed(_));
-                Ok(Some(*message))
+            FromAgent::Event { round, event } if round == self.round => {
+                check(&event, self.remote.facts.address)?;
+                self.serves = !matches!(*event, FromWorker::Done(_) | FromWorker::Failed(_));
+                match *event {
+                    FromWorker::Failed(chain) => bail!(chain.join(": ")),
+                    event => Ok(Some(event)),
+                }
             }
             FromAgent::Ended { round, reason } if round == self.round => {
                 self.serves = false;
                 bail!("{}", printable(&reason))
             }
             // Of a round that was given up.
-            FromAgent::Worker { .. } | FromAgent::Ended { .. } => Ok(None),
+            FromAgent::Event { .. } | FromAgent::Ended { .. } => Ok(None),
             FromAgent::Refused { reason } => {
                 self.remote.drop_link();
                 bail!("the agent ended the session: {}", printable(&reason))
             }
-            FromAgent::Welcome(_) | FromAgent::Busy { .. } | FromAgent::Clock { .. } => {
+            FromAgent::Welcome(_) | FromAgent::Clock { .. } => {
                 self.remote.drop_link();
                 bail!("the agent started a new session inside an open one")
             }
@@ -284,28 +265,31 @@ impl RemoteWorker<'_> {
     }
 }
 
-impl FarWorker for RemoteWorker<'_> {
-    fn order(&mut self, message: &ToWorker) -> Result<()> {
-        let round = self.round;
-        let message = match message {
-            ToWorker::Serve(order) => {
-                self.order = Some(*order.clone());
-                let order = order.clone();
-                ToAgent::Serve { round, order }
+/// Checks that an event is one that a far end may send, and that it listens at the agent's address.
+/// Only the near end reports figures of a round, or asks for time. Errors: what is wrong with it.
+fn check(event: &FromWorker, address: IpAddr) -> Result<()> {
+    match event {
+        FromWorker::Done(_) | FromWorker::Failed(_) => Ok(()),
+        FromWorker::Listening(endpoint) => {
+            let is_at_agent = |text: &&String| {
+                let parsed: Option<SocketAddr> = text.parse().ok();
+                parsed.is_some_and(|parsed| parsed.ip() == address)
+            };
+            match endpoint.addrs.iter().find(|text| !is_at_agent(text)) {
+                Some(text) => bail!("it says it listens at {text}, but its address is {address}"),
+                None => Ok(()),
             }
-            ToWorker::Drain => ToAgent::Drain { round },
-            other => bail!("a worker on another host does not accept {other:?}"),
-        };
+        }
+        _ => bail!("it sent what only the near end of a round may send"),
+    }
+}
+
+impl Node for FarNode<'_> {
+    fn order(&mut self, order: &ToWorker) -> Result<()> {
         self.serves = true;
-        self.remote
-            .with(|connection| {
-                // What carries it must never wait to say something.
-                if let Some(carrier) = &mut connection.carrier {
-                    carrier.listen();
-                }
-                connection.channel.send(&message, self.stop)
-            })
-            .with_context(|| self.far())
+        let order = ToAgent::Order { round: self.round, order: Box::new(order.clone()) };
+        let sent = self.remote.with(|connection| connection.send(&order, self.stop));
+        sent.with_context(|| self.far())
     }
 
     fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
@@ -313,12 +297,12 @@ impl FarWorker for RemoteWorker<'_> {
         loop {
             let message = self
                 .remote
-                .with(|connection| answer::receive(&mut connection.channel, deadline, stop))
+                .with(|connection| connection.receive(deadline, stop))
                 .with_context(|| self.far())?;
             if let Some(message) = message
-                && let Some(message) = self.take(message).with_context(|| self.far())?
+                && let Some(event) = self.take(message).with_context(|| self.far())?
             {
-                return Ok(message);
+                return Ok(event);
             }
             // Also one that tells without end of what is over does not answer.
             if Instant::now() >= deadline {
@@ -335,14 +319,15 @@ impl FarWorker for RemoteWorker<'_> {
     }
 }
 
-impl Drop for RemoteWorker<'_> {
+impl Drop for FarNode<'_> {
     /// A round that was given up leaves no worker behind.
     fn drop(&mut self) {
-        let round = self.round;
         if self.serves
             && let Link::Up(connection) = &mut *self.remote.link.borrow_mut()
         {
-            connection.send_last(&ToAgent::Stop { round });
+            let stop = ToAgent::Stop { round: self.round };
+            // An agent that does not take it hears the end of the connection.
+            let _ = connection.channel.send_within(&stop, PARTING_TIME, &AtomicBool::new(false));
         }
     }
 }
@@ -351,14 +336,6 @@ impl Drop for RemoteWorker<'_> {
 fn away_time(expected_s: f64) -> Duration {
     let time = Duration::try_from_secs_f64(expected_s * AWAY_PART).unwrap_or_default();
     time.min(AWAY_TIME_MAX)
-}
-
-/// As it was typed.
-fn shown(url: &PeerUrl) -> String {
-    match url.name.as_str() {
-        super::url::NAMELESS => url.text.clone(),
-        name => format!("{name}={}", url.text),
-    }
 }
 
 #[cfg(test)]

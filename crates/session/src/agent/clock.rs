@@ -2,11 +2,9 @@
 //!
 //! One message there and one back: the offset is uncertain by half of their round trip.
 
-use super::answer;
-use super::channel::Channel;
+use super::connection::listening;
 use super::key::Key;
 use super::message::{FromAgent, ToAgent};
-use super::reach;
 use anyhow::{Context, Result, bail};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -25,12 +23,10 @@ pub fn wall_s() -> f64 {
 /// The wall clock of a listening agent's host minus this host's, in seconds. Errors: the agent cannot
 /// be reached, or has another key.
 pub fn offset_s(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<f64> {
-    let listens = |at| format!("plumb agent --listen {at} --key-file FILE");
-    let stream = reach::tcp(host, port, &listens, stop)?;
-    let mut channel = Channel::over_tcp(stream, key, stop)?;
+    let (mut channel, _) = listening(host, port, key, stop)?;
     let before = wall_s();
     channel.send(&ToAgent::Clock, stop)?;
-    let answer = answer::receive(&mut channel, Instant::now() + ANSWER_TIME, stop)?;
+    let answer = channel.receive(Instant::now() + ANSWER_TIME, stop)?;
     let now = wall_s();
     match answer.context("the agent did not give its time")? {
         FromAgent::Clock { wall_s } => Ok(wall_s - f64::midpoint(before, now)),

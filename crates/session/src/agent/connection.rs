@@ -1,19 +1,24 @@
 //! A connection to an agent: made, let in, and what came of it.
+//!
+//! An agent has the key, and may still be old, broken or taken over: its messages add nothing to what
+//! is measured, lead to no other address, steer no terminal, and are bounded by their frames.
 
-use super::answer;
-use super::channel::{Channel, Lost};
-use super::handshake::Role;
+use super::acceptor::HANDSHAKE_TIME;
+use super::handshake::{Greeting, Role};
 use super::key::Key;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
-use super::reach;
-use super::ssh::Carrier;
 use super::url::{PeerUrl, Transport};
+use super::{EVENT_BYTES_MAX, FACTS_BYTES_MAX, reach, ssh};
 use crate::is_interrupt;
-use anyhow::{Context, Error, Result, anyhow, bail};
+use crate::node::channel::{Channel, Lost};
+use crate::node::process::Process;
+use anyhow::{Context, Error, Result, bail, ensure};
+use record::plain::line;
+use serde_json::Value;
 use std::net::IpAddr;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use thiserror::Error;
 
 /// What starts an agent elsewhere may take so long until that says hello: ssh's own time and a
 /// login.
@@ -24,20 +29,6 @@ const WELCOME_TIME: Duration = Duration::from_secs(30);
 /// One that an agent drops in the handshake asks so often in all, and waits so long between.
 const TRIES: u32 = 4;
 const TRY_PAUSE: Duration = Duration::from_millis(200);
-/// Nothing that is said at the end is waited for longer.
-const PARTING_TIME: Duration = Duration::from_secs(1);
-
-/// The agent serves another session.
-#[derive(Debug, Error)]
-#[error(
-    "the agent is busy until {until} with a run of {by}; an agent serves one session at a time: \
-     wait, or name another host"
-)]
-pub struct Busy {
-    pub until: String,
-    pub by: String,
-}
-
 /// What it takes to reach an agent.
 pub struct Reach {
     pub url: PeerUrl,
@@ -49,110 +40,160 @@ pub struct Reach {
     pub here: String,
 }
 
-/// A connection, and what carries it.
+/// A connection, and the program that carries it where it is not TCP.
 pub struct Connection {
     pub channel: Channel,
-    pub carrier: Option<Carrier>,
+    pub carrier: Option<Process>,
+}
+
+/// A channel to an agent that listens, after its handshake, and this end's address. An agent with too
+/// many connections in their handshake closes the oldest, which may be this one, so it is tried
+/// [`TRIES`] times. Errors: it cannot be reached, or has another key.
+pub fn listening(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<(Channel, IpAddr)> {
+    let mut tries = 1;
+    loop {
+        let stream = reach::tcp(host, port, stop)?;
+        let near = stream.local_addr()?.ip();
+        let greeting = Greeting::initiator(key).context("no random bytes for a handshake")?;
+        let mut channel = Channel::tcp(stream, FACTS_BYTES_MAX)?.greeting(greeting);
+        match channel.greet(HANDSHAKE_TIME, stop) {
+            Ok(()) => return Ok((channel, near)),
+            Err(error) => match error.downcast_ref() {
+                Some(Lost::Closed | Lost::Io(_)) if tries < TRIES => {
+                    tries += 1;
+                    reach::pause(TRY_PAUSE, stop)?;
+                }
+                Some(Lost::Closed) => {
+                    return Err(error.context(
+                        "the agent closed the connection during the handshake: it has a different \
+                         key, it is not an agent, or too many clients connected at once; its own \
+                         output gives the reason",
+                    ));
+                }
+                _ => return Err(error),
+            },
+        }
+    }
 }
 
 impl Connection {
-    /// Why it is of no more use, in the words of what carried it where there are some.
-    pub fn explained(&mut self, error: Error) -> Error {
-        match &mut self.carrier {
-            Some(carrier) => anyhow!("{error:#}: {}", carrier.last_words()),
-            None => error,
+    fn new(reach: &Reach, stop: &AtomicBool) -> Result<(Connection, Option<IpAddr>)> {
+        let mut command = match &reach.url.transport {
+            Transport::Tcp { host, port } => {
+                let key = reach.key.as_ref().context(
+                    "it needs the agent's key: --key-file FILE (`plumb agent --new-key FILE` makes \
+                     one)",
+                )?;
+                let (channel, near) = listening(host, *port, key, stop)?;
+                return Ok((Connection { channel, carrier: None }, Some(near)));
+            }
+            Transport::Ssh(ssh) => ssh::command(ssh),
+            Transport::Exec(command) => {
+                let mut shell = Command::new("sh");
+                shell.arg("-c").arg(command);
+                shell
+            }
+        };
+        let program = command.get_program().display().to_string();
+        let mut carrier = Process::start(metal::process::dying_with_parent(&mut command))
+            .with_context(|| format!("cannot start {program}; tcp:// needs no program"))?;
+        let channel = carrier.channel(FACTS_BYTES_MAX)?;
+        let channel = channel.greeting(Greeting::plain(Role::Session));
+        let mut connection = Connection { channel, carrier: Some(carrier) };
+        match connection.channel.greet(START_TIME, stop) {
+            Ok(()) => Ok((connection, None)),
+            Err(error) if is_interrupt(&error) => Err(error),
+            Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => {
+                bail!("cannot start the agent: {}", connection.last_words(reach))
+            }
+            Err(error) => bail!("{error:#}: {}", connection.last_words(reach)),
         }
     }
 
-    /// Sends a message that has no answer, without waiting for its arrival.
-    pub fn send_last(&mut self, message: &ToAgent) {
-        // An agent that does not take it hears the end of the connection.
-        let _ = self.channel.send_within(message, PARTING_TIME, &AtomicBool::new(false));
+    fn last_words(&mut self, reach: &Reach) -> String {
+        let Some(carrier) = &mut self.carrier else { return String::new() };
+        let (status, written) = carrier.end();
+        ssh::explanation(status, &written, &reach.url.transport)
+    }
+
+    /// Why it is of no more use, in the words of what carried it where there are some.
+    pub fn explained(&mut self, error: Error, reach: &Reach) -> Error {
+        match self.last_words(reach) {
+            words if words.is_empty() => error,
+            words => error.context(words),
+        }
+    }
+
+    /// Sends a message. Errors: as [`Channel::send`].
+    pub fn send(&mut self, message: &ToAgent, stop: &AtomicBool) -> Result<()> {
+        if let Some(carrier) = &mut self.carrier {
+            // What carries it must never wait to say something.
+            carrier.listen();
+        }
+        self.channel.send(message, stop)
+    }
+
+    /// Waits for the next message, whose texts steer no terminal; `None` where none has come by the
+    /// deadline. Errors: as [`Channel::receive`].
+    pub fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromAgent>> {
+        let Some(body) = self.channel.receive_frame(deadline, stop)? else { return Ok(None) };
+        let parsed = || {
+            let mut value: Value = serde_json::from_slice(&body)?;
+            make_plain(&mut value);
+            // As every message is read, so that it is compiled once.
+            serde_json::from_slice(&serde_json::to_vec(&value)?)
+        };
+        Ok(Some(parsed().map_err(|error| Lost::malformed(&error))?))
+    }
+
+    /// Opens the session: what the agent says of its host. Errors: it refuses, or is another plumb.
+    pub fn welcomed(&mut self, open: &Open, stop: &AtomicBool) -> Result<Facts> {
+        self.send(&ToAgent::Open(Box::new(open.clone())), stop)?;
+        let calibration = Duration::from_nanos(open.window_ns).saturating_mul(open.windows);
+        let patience = WELCOME_TIME + calibration * 2;
+        let answer = self
+            .receive(Instant::now() + patience, stop)?
+            .with_context(|| format!("the agent did not answer in {} s", patience.as_secs()))?;
+        let facts = match answer {
+            FromAgent::Welcome(facts) => *facts,
+            FromAgent::Refused { reason } => bail!("the agent refused: {}", printable(&reason)),
+            _ => bail!("the agent reported a round before one began"),
+        };
+        let ours = env!("CARGO_PKG_VERSION");
+        ensure!(
+            facts.plumb == ours,
+            "the agent runs plumb {}, this is plumb {ours}: install the same version at both ends",
+            printable(&facts.plumb)
+        );
+        self.channel.set_limit(EVENT_BYTES_MAX);
+        Ok(facts)
+    }
+}
+
+/// Has spaces in the place of what steers a terminal, in names as in texts.
+fn make_plain(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = line(text),
+        Value::Array(all) => all.iter_mut().for_each(make_plain),
+        Value::Object(all) => {
+            all.values_mut().for_each(make_plain);
+            *all = std::mem::take(all).into_iter().map(|(name, of)| (line(&name), of)).collect();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
 /// A connection to an agent that lets this session in, and what it says of its host. Errors: it
-/// cannot be reached, refuses, or is busy ([`Busy`]); [`crate::child::Interrupted`].
-pub fn reached(to: &Reach, stop: &AtomicBool) -> Result<(Connection, Facts)> {
-    let (mut connection, near_address) = connected(&to.url, to.key.as_ref(), stop)?;
-    let open = Open { near_address, ..to.open.clone() };
-    match welcomed(&mut connection.channel, &open, stop) {
-        Err(error) if error.downcast_ref::<Lost>().is_some() => Err(connection.explained(error)),
+/// cannot be reached, or refuses; [`crate::node::Interrupted`].
+pub fn reached(reach: &Reach, stop: &AtomicBool) -> Result<(Connection, Facts)> {
+    let (mut connection, near_address) = Connection::new(reach, stop)?;
+    let open = Open { near_address, ..reach.open.clone() };
+    match connection.welcomed(&open, stop) {
+        Err(error) if error.is::<Lost>() => Err(connection.explained(error, reach)),
         Err(error) => Err(error),
         Ok(facts) => {
-            check_address(facts.address, &facts.host.identity.hash, &to.here)?;
+            check_address(facts.address, &facts.host.identity.hash, &reach.here)?;
             Ok((connection, facts))
-        }
-    }
-}
-
-fn connected(
-    url: &PeerUrl,
-    key: Option<&Key>,
-    stop: &AtomicBool,
-) -> Result<(Connection, Option<IpAddr>)> {
-    let mut carrier = match &url.transport {
-        Transport::Tcp { host, port } => {
-            let key = key.context(
-                "it needs the agent's key: --key-file FILE (`plumb agent --new-key FILE` makes one)",
-            )?;
-            let (channel, near) = connect_tcp(host, *port, key, stop)?;
-            let carrier = None;
-            return Ok((Connection { channel, carrier }, Some(near)));
-        }
-        Transport::Ssh(ssh) => Carrier::ssh(ssh)?,
-        Transport::Exec(command) => Carrier::exec(command)?,
-    };
-    let (output, input) = (carrier.output()?, carrier.input()?.into());
-    match Channel::over_pipes(output, input, Role::Session, START_TIME, stop) {
-        Ok(channel) => {
-            let carrier = Some(carrier);
-            Ok((Connection { channel, carrier }, None))
-        }
-        Err(error) if is_interrupt(&error) => Err(error),
-        Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => {
-            bail!("cannot start the agent: {}", carrier.last_words())
-        }
-        Err(error) => Err(anyhow!("{error:#}: {}", carrier.last_words())),
-    }
-}
-
-/// A connection after its handshake. An agent with too many connections in their handshake closes
-/// the oldest, which may be this one, so it is tried [`TRIES`] times.
-fn connect_tcp(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<(Channel, IpAddr)> {
-    let mut tries = 1;
-    loop {
-        let listens = |at| format!("plumb agent --listen {at} --key-file FILE");
-        let stream = reach::tcp(host, port, &listens, stop)?;
-        let near = stream.local_addr()?.ip();
-        match Channel::over_tcp(stream, key, stop) {
-            Ok(channel) => return Ok((channel, near)),
-            Err(error)
-                if tries < TRIES
-                    && matches!(error.downcast_ref(), Some(Lost::Closed | Lost::Io(_))) =>
-            {
-                tries += 1;
-                reach::pause(TRY_PAUSE, stop)?;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn welcomed(channel: &mut Channel, open: &Open, stop: &AtomicBool) -> Result<Facts> {
-    channel.send(&ToAgent::Open(Box::new(open.clone())), stop)?;
-    let calibration = Duration::from_nanos(open.window_ns).saturating_mul(open.windows);
-    let patience = WELCOME_TIME + calibration * 2;
-    let answer = answer::receive(channel, Instant::now() + patience, stop)?
-        .with_context(|| format!("the agent did not answer in {} s", patience.as_secs()))?;
-    match answer {
-        FromAgent::Welcome(facts) => Ok(*facts),
-        FromAgent::Busy { until, by } => {
-            bail!(Busy { until: printable(&until), by: printable(&by) })
-        }
-        FromAgent::Refused { reason } => bail!("the agent refused: {}", printable(&reason)),
-        FromAgent::Worker { .. } | FromAgent::Ended { .. } | FromAgent::Clock { .. } => {
-            bail!("the agent reported a round before one began")
         }
     }
 }

@@ -6,23 +6,21 @@
 //! record: Noise message 1 (psk, e)       ->             over TCP only
 //!                                        <-      hello: "PLUMB" "A" version
 //!                                        <-      record: Noise message 2 (e, ee)
-//! record: an empty sealed message        ->
 //! ```
 //!
 //! The pattern is `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (Noise protocol framework, revision 34,
 //! §9): both ends prove that they have the key, and keys of the connection are fresh at both ends.
-//! A recorded message 1 gets an answer, but only the owner of its ephemeral key can seal the third
-//! message, so a replay is never admitted. Both hellos are the prologue. A hello never changes its
-//! form: a different version is reported in plain text.
+//! A recorded message 1 gets an answer, but only the owner of its ephemeral key can seal the first
+//! message after that, so a replay is never admitted. Both hellos are the prologue. A hello never
+//! changes its form: a different version is reported in plain text.
 
 use super::key::{Key, Named};
-use super::seal::{LENGTH_BYTES, Seal, whole};
+use super::seal::{LENGTH_BYTES, Seal};
 use snow::{Builder, HandshakeState};
-use std::rc::Rc;
 use thiserror::Error;
 
 /// Version of what is said after the hello. Counted up with every change.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 
 /// Bytes of a hello.
 pub const HELLO_BYTES: usize = 8;
@@ -31,8 +29,8 @@ const MAGIC: &[u8; 5] = b"PLUMB";
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// Bytes of a handshake message: an ephemeral key and the tag of nothing.
 const MESSAGE_BYTES: usize = 48;
-/// Bytes of an empty sealed message.
-const EMPTY_BYTES: usize = 16;
+/// The length before a handshake message.
+const STATED: [u8; LENGTH_BYTES] = (MESSAGE_BYTES as u16).to_le_bytes();
 /// Bytes shown of what is no hello.
 const SHOWN_BYTES: usize = 60;
 
@@ -70,135 +68,166 @@ pub fn hello(role: Role) -> [u8; HELLO_BYTES] {
     [p, l, u, m, b, letter, low, high]
 }
 
-/// What was said instead of a hello.
-pub fn not_plumb(bytes: &[u8]) -> Refusal {
-    let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
-    Refusal::NotPlumb(String::from_utf8_lossy(shown).into_owned())
-}
-
-/// A connection after its handshake.
-pub struct Secured {
-    /// The name of its key, where its list gives one; empty at the session's end.
+/// What two ends know once they have greeted each other.
+pub struct Greeted {
+    /// The name of the other end's key, where the agent's list gives one.
     pub key_name: String,
-    /// What seals and opens all that follows.
-    pub seal: Seal,
-    /// Bytes that arrived after the handshake's.
+    /// What seals and opens all that follows; `None` where others authenticate and encrypt.
+    pub seal: Option<Seal>,
+    /// Bytes that arrived after the greeting.
     pub rest: Vec<u8>,
 }
 
-pub struct Initiator {
-    held: Vec<u8>,
+/// One end of a greeting.
+pub struct Greeting {
+    role: Role,
+    way: Way,
+    first: Vec<u8>,
+    heard: Vec<u8>,
     has_hello: bool,
-    noise: Option<HandshakeState>,
 }
 
-impl Initiator {
-    /// Begins: appends what is to be sent first. Errors: the kernel gives no random bytes.
-    pub fn new(key: &Key, out: &mut Vec<u8>) -> Result<Self, snow::Error> {
-        let mut noise = builder(key, &prologue())?.build_initiator()?;
-        out.extend_from_slice(&hello(Role::Session));
-        write(&mut noise, out)?;
-        Ok(Initiator { held: Vec::new(), has_hello: false, noise: Some(noise) })
-    }
-
-    /// Takes bytes that arrived; appends what is to be sent now. `None` while more must arrive.
-    /// Errors: the other end does not speak this protocol.
-    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Refusal> {
-        self.held.extend_from_slice(bytes);
-        if !self.has_hello {
-            if !take_hello(&mut self.held, Role::Agent)? {
-                return Ok(None);
-            }
-            self.has_hello = true;
-        }
-        let Some(message) = take_record(&mut self.held, MESSAGE_BYTES)? else { return Ok(None) };
-        let mut noise = self.noise.take().ok_or(Refusal::OtherKey)?;
-        read(&mut noise, &message)?;
-        let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
-        let mut seal = Seal::new(state);
-        seal.seal(&[], out);
-        Ok(Some(Secured { key_name: String::new(), seal, rest: std::mem::take(&mut self.held) }))
-    }
-}
-
-pub struct Responder {
-    held: Vec<u8>,
-    stage: Stage,
-    /// Those that are let in: a first message does not say by which it was made, so each is tried.
-    keys: Rc<[Named]>,
-}
-
-enum Stage {
-    Hello,
-    First,
-    Confirm(Box<Seal>, String),
+/// What follows the hello.
+enum Way {
+    /// Nothing: others authenticate and encrypt.
+    Plain,
+    /// The session's handshake.
+    Initiator(Box<HandshakeState>),
+    /// The keys that an agent lets in: a first message does not say by which it was made, so each is
+    /// tried.
+    Responder(Vec<Named>),
     Over,
 }
 
-impl Responder {
-    /// Begins, for whoever has one of these keys.
-    pub fn new(keys: Rc<[Named]>) -> Self {
-        Responder { held: Vec::new(), stage: Stage::Hello, keys }
+impl Greeting {
+    /// Over what others authenticate and encrypt: both ends say hello at once.
+    pub fn plain(role: Role) -> Greeting {
+        Greeting::new(role, Way::Plain, hello(role).to_vec())
+    }
+
+    /// A session's, with an agent that has this key. Errors: the kernel gives no random bytes.
+    pub fn initiator(key: &Key) -> Result<Greeting, snow::Error> {
+        let mut noise = builder(key, &prologue())?.build_initiator()?;
+        let mut first = hello(Role::Session).to_vec();
+        write(&mut noise, &mut first)?;
+        Ok(Greeting::new(Role::Session, Way::Initiator(Box::new(noise)), first))
+    }
+
+    /// An agent's, with whoever has one of these keys.
+    pub fn responder(keys: Vec<Named>) -> Greeting {
+        Greeting::new(Role::Agent, Way::Responder(keys), Vec::new())
+    }
+
+    fn new(role: Role, way: Way, first: Vec<u8>) -> Greeting {
+        Greeting { role, way, first, heard: Vec::new(), has_hello: false }
+    }
+
+    /// What is to be sent before anything is heard.
+    pub fn first(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.first)
+    }
+
+    /// What ended before it had said its hello.
+    pub fn unknown(&self) -> Option<Refusal> {
+        (!self.has_hello && !self.heard.is_empty()).then(|| not_plumb(&self.heard))
     }
 
     /// Takes bytes that arrived; appends what is to be sent now, also where it refuses. `None`
-    /// while more must arrive. Give it no more at once than it may hold. Errors: the other end does
-    /// not speak this protocol.
-    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Refusal> {
-        self.held.extend_from_slice(bytes);
-        loop {
-            match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Hello => {
-                    let came = take_hello(&mut self.held, Role::Session);
-                    if matches!(came, Ok(true) | Err(Refusal::OtherVersion(_))) {
-                        out.extend_from_slice(&hello(Role::Agent));
-                    }
-                    if !came? {
-                        self.stage = Stage::Hello;
-                        return Ok(None);
-                    }
-                    self.stage = Stage::First;
-                }
-                Stage::First => {
-                    let Some(message) = take_record(&mut self.held, MESSAGE_BYTES)? else {
-                        self.stage = Stage::First;
-                        return Ok(None);
-                    };
-                    let (mut noise, name) = self.respond(&message)?;
-                    write(&mut noise, out).map_err(|_| Refusal::OtherKey)?;
-                    let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
-                    self.stage = Stage::Confirm(Box::new(Seal::new(state)), name);
-                }
-                Stage::Confirm(mut seal, key_name) => {
-                    let Some(sealed) = take_record(&mut self.held, EMPTY_BYTES)? else {
-                        self.stage = Stage::Confirm(seal, key_name);
-                        return Ok(None);
-                    };
-                    let mut nothing = Vec::new();
-                    let record = [&(EMPTY_BYTES as u16).to_le_bytes()[..], &sealed].concat();
-                    seal.open(&record, &mut nothing).map_err(|_| Refusal::OtherKey)?;
-                    let rest = std::mem::take(&mut self.held);
-                    return Ok(Some(Secured { key_name, seal: *seal, rest }));
-                }
-                Stage::Over => return Err(Refusal::OtherKey),
+    /// while more must arrive. Errors: the other end does not speak this protocol; then and
+    /// afterwards.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Greeted>, Refusal> {
+        self.heard.extend_from_slice(bytes);
+        let way = std::mem::replace(&mut self.way, Way::Over);
+        if !self.has_hello {
+            let came = self.take_hello();
+            if matches!(way, Way::Responder(_))
+                && matches!(came, Ok(true) | Err(Refusal::OtherVersion(_)))
+            {
+                out.extend_from_slice(&hello(Role::Agent));
             }
+            self.has_hello = came?;
+        }
+        if !self.has_hello {
+            self.way = way;
+            return Ok(None);
+        }
+        let (mut noise, key_name) = match way {
+            Way::Plain => return Ok(Some(self.greeted(String::new(), None))),
+            Way::Over => return Err(Refusal::OtherKey),
+            way if !self.has_record()? => {
+                self.way = way;
+                return Ok(None);
+            }
+            Way::Initiator(mut noise) => {
+                read(&mut noise, &self.take_record())?;
+                (noise, String::new())
+            }
+            Way::Responder(keys) => respond(&keys, &self.take_record())?,
+        };
+        if !noise.is_handshake_finished() {
+            write(&mut noise, out).map_err(|_| Refusal::OtherKey)?;
+        }
+        let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
+        Ok(Some(self.greeted(key_name, Some(Seal::new(state)))))
+    }
+
+    fn greeted(&mut self, key_name: String, seal: Option<Seal>) -> Greeted {
+        Greeted { key_name, seal, rest: std::mem::take(&mut self.heard) }
+    }
+
+    /// Takes the other end's hello off the front, once it is whole; what cannot become one is refused
+    /// at its first byte. Errors: [`Refusal::NotPlumb`] or [`Refusal::OtherVersion`].
+    fn take_hello(&mut self) -> Result<bool, Refusal> {
+        let expected = hello(match self.role {
+            Role::Session => Role::Agent,
+            Role::Agent => Role::Session,
+        });
+        // Magic and role.
+        let known = self.heard.len().min(6);
+        if self.heard[..known] != expected[..known] {
+            return Err(not_plumb(&self.heard));
+        }
+        let Some(bytes) = self.heard.first_chunk::<HELLO_BYTES>() else { return Ok(false) };
+        match u16::from_le_bytes([bytes[6], bytes[7]]) {
+            VERSION => {
+                self.heard.drain(..HELLO_BYTES);
+                Ok(true)
+            }
+            other => Err(Refusal::OtherVersion(other)),
         }
     }
 
-    /// The handshake after a first message, and the name of the key that it was made with.
-    fn respond(&self, message: &[u8]) -> Result<(Box<HandshakeState>, String), Refusal> {
-        let made = self.keys.iter().find_map(|Named { key, name }| {
-            let mut noise = builder(key, &prologue()).and_then(Builder::build_responder).ok()?;
-            read(&mut noise, message).ok().map(|()| (Box::new(noise), name.clone()))
-        });
-        made.ok_or(Refusal::OtherKey)
+    /// Whether a handshake message is whole. Errors: it has another length.
+    fn has_record(&self) -> Result<bool, Refusal> {
+        match self.heard.first_chunk() {
+            Some(stated) if *stated != STATED => Err(Refusal::OtherKey),
+            _ => Ok(self.heard.len() >= LENGTH_BYTES + MESSAGE_BYTES),
+        }
+    }
+
+    fn take_record(&mut self) -> Vec<u8> {
+        self.heard.drain(..LENGTH_BYTES + MESSAGE_BYTES).skip(LENGTH_BYTES).collect()
     }
 
     /// Bytes that are held.
     #[cfg(test)]
     pub fn held_bytes(&self) -> usize {
-        self.held.len()
+        self.heard.len()
     }
+}
+
+fn not_plumb(bytes: &[u8]) -> Refusal {
+    let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
+    Refusal::NotPlumb(String::from_utf8_lossy(shown).into_owned())
+}
+
+/// The handshake after a first message, and the name of the key that it was made with.
+fn respond(keys: &[Named], message: &[u8]) -> Result<(Box<HandshakeState>, String), Refusal> {
+    let made = keys.iter().find_map(|Named { key, name }| {
+        let mut noise = builder(key, &prologue()).and_then(Builder::build_responder).ok()?;
+        read(&mut noise, message).ok().map(|()| (Box::new(noise), name.clone()))
+    });
+    made.ok_or(Refusal::OtherKey)
 }
 
 fn builder<'key>(key: &'key Key, prologue: &'key [u8]) -> Result<Builder<'key>, snow::Error> {
@@ -213,9 +242,8 @@ fn prologue() -> Vec<u8> {
 /// Appends the next handshake message as a record.
 fn write(noise: &mut HandshakeState, out: &mut Vec<u8>) -> Result<(), snow::Error> {
     let mut message = [0; MESSAGE_BYTES];
-    let length = noise.write_message(&[], &mut message)?;
-    debug_assert_eq!(length, MESSAGE_BYTES);
-    out.extend_from_slice(&(MESSAGE_BYTES as u16).to_le_bytes());
+    noise.write_message(&[], &mut message)?;
+    out.extend_from_slice(&STATED);
     out.extend_from_slice(&message);
     Ok(())
 }
@@ -226,38 +254,4 @@ fn read(noise: &mut HandshakeState, message: &[u8]) -> Result<(), Refusal> {
         Ok(0) => Ok(()),
         Ok(_) | Err(_) => Err(Refusal::OtherKey),
     }
-}
-
-/// Takes the hello of a role off the front, once it is whole; what cannot become one is refused at
-/// its first byte. Errors: [`Refusal::NotPlumb`] or [`Refusal::OtherVersion`].
-pub fn take_hello(held: &mut Vec<u8>, from: Role) -> Result<bool, Refusal> {
-    let expected = hello(from);
-    // Magic and role.
-    let known = held.len().min(6);
-    if held[..known] != expected[..known] {
-        return Err(not_plumb(held));
-    }
-    let Some(bytes) = held.first_chunk::<HELLO_BYTES>() else { return Ok(false) };
-    match u16::from_le_bytes([bytes[6], bytes[7]]) {
-        VERSION => {
-            held.drain(..HELLO_BYTES);
-            Ok(true)
-        }
-        other => Err(Refusal::OtherVersion(other)),
-    }
-}
-
-/// Takes a record of a length that is known off the front, once it is whole. Any other length is
-/// refused at once.
-fn take_record(held: &mut Vec<u8>, length: usize) -> Result<Option<Vec<u8>>, Refusal> {
-    let stated = held.first_chunk::<LENGTH_BYTES>();
-    if stated.is_some_and(|stated| usize::from(u16::from_le_bytes(*stated)) != length) {
-        return Err(Refusal::OtherKey);
-    }
-    if whole(held).is_none() {
-        return Ok(None);
-    }
-    let mut record: Vec<u8> = held.drain(..LENGTH_BYTES + length).collect();
-    record.drain(..LENGTH_BYTES);
-    Ok(Some(record))
 }

@@ -10,7 +10,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
@@ -69,7 +68,7 @@ impl Key {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Reads the key of a file that has one. Errors: as [`Keys::open`], or it has several.
+    /// Reads the key of a file that has one. Errors: as [`Keys::now`], or it has several.
     pub fn read(path: &Path) -> Result<Key> {
         let keys = read(path)?;
         ensure!(
@@ -102,47 +101,23 @@ pub struct Named {
     pub name: String,
 }
 
-/// The list of keys that an agent lets in, as its file is now.
+/// The list of keys that an agent lets in: a file that is read for each connection.
 pub struct Keys {
-    /// None for a list that does not change.
-    path: Option<PathBuf>,
-    seen: Option<(u64, i64, i64, u64)>,
-    keys: Rc<[Named]>,
+    path: PathBuf,
 }
 
 impl Keys {
-    pub fn single(key: &Key) -> Keys {
-        let named = Named { key: key.clone(), name: String::new() };
-        Keys { path: None, seen: None, keys: Rc::new([named]) }
-    }
-
-    /// Of a file. Errors: it cannot be read, is another user's, others may read it, or a line of it
-    /// is no key.
+    /// Of a file. Errors: as [`Keys::now`].
     pub fn open(path: &Path) -> Result<Keys> {
-        let keys = read(path)?.into();
-        Ok(Keys { path: Some(path.to_owned()), seen: stamp(path), keys })
+        let keys = Keys { path: path.to_owned() };
+        keys.now().map(|_| keys)
     }
 
-    /// The list, read again where its file has changed. Errors: it cannot be read any more; then it
-    /// lets nobody in.
-    pub fn now(&mut self) -> Result<Rc<[Named]>> {
-        if let Some(path) = &self.path {
-            let seen = stamp(path);
-            if seen.is_none() || seen != self.seen {
-                self.keys = Rc::new([]);
-                self.seen = None;
-                self.keys = read(path)?.into();
-                self.seen = seen;
-            }
-        }
-        Ok(Rc::clone(&self.keys))
+    /// The list as it is now. Errors: it cannot be read, is another user's, others may read it, or a
+    /// line of it is no key: then it lets nobody in.
+    pub fn now(&self) -> Result<Vec<Named>> {
+        read(&self.path)
     }
-}
-
-/// What changes with a file.
-fn stamp(path: &Path) -> Option<(u64, i64, i64, u64)> {
-    let facts = std::fs::metadata(path).ok()?;
-    Some((facts.ino(), facts.ctime(), facts.ctime_nsec(), facts.len()))
 }
 
 /// Reads the keys of a file.
@@ -268,23 +243,23 @@ mod tests {
             fs::rename(&next, &path).unwrap();
         };
         write(&format!("# hosts\n{} node7\n\n{}\n", digits("a1"), digits("b2")));
-        let mut keys = Keys::open(&path).unwrap();
-        let names = |keys: &mut Keys| {
-            let now = keys.now().map(|now| now.iter().map(|one| one.name.clone()).collect());
+        let keys = Keys::open(&path).unwrap();
+        let names = |keys: &Keys| {
+            let now = keys.now().map(|now| now.into_iter().map(|one| one.name).collect());
             now.unwrap_or_else(|error| vec![format!("{error:#}")])
         };
-        assert_eq!(names(&mut keys), ["node7", ""]);
+        assert_eq!(names(&keys), ["node7", ""]);
         assert!(Key::read(&path).unwrap_err().to_string().contains("lists 2 keys"));
         write(&format!("{} node8\n", digits("b2")));
-        assert_eq!(names(&mut keys), ["node8"]);
+        assert_eq!(names(&keys), ["node8"]);
         assert!(Key::read(&path).is_ok());
         // What is damaged or gone lets nobody in, until it is whole again.
         write(&format!("{} node8\nnode9\n", digits("b2")));
-        assert!(names(&mut keys)[0].contains("line 2"), "{:?}", names(&mut keys));
+        assert!(names(&keys)[0].contains("line 2"), "{:?}", names(&keys));
         fs::remove_file(&path).unwrap();
-        assert!(names(&mut keys)[0].contains("cannot read"));
+        assert!(names(&keys)[0].contains("cannot read"));
         write(&format!("{} node8\n", digits("b2")));
-        assert_eq!(names(&mut keys), ["node8"]);
+        assert_eq!(names(&keys), ["node8"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! What a session and an agent say to each other, in JSON, once they know each other.
+//! What a session and an agent say to each other, in JSON, once they know each other: orders and
+//! events of a node, and what surrounds them.
 
-use bench::link::{FromWorker, RoundOrder};
+use bench::link::{FromWorker, ToWorker};
 use host::Host;
 use record::event::Calibration;
 use record::plain::steers;
@@ -11,23 +12,16 @@ use std::net::IpAddr;
 /// Longest text of the other end that is shown, in characters.
 const SHOWN_MAX: usize = 300;
 
-/// From a session to its agent.
+/// From a session to its agent. Its end is the end of the connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToAgent {
     /// First: the client, and the expected duration.
     Open(Box<Open>),
-    /// A fresh worker is to serve this round; one of an earlier round is ended. CPUs, clocks,
-    /// directory and address of the order are the agent's own: what stands there is not looked at.
-    Serve {
-        /// Number that answers carry.
-        round: u64,
-        order: Box<RoundOrder>,
-    },
-    /// The near end is done: the worker of this round drains, reports its counts, ends.
-    Drain {
-        /// The number of the round.
-        round: u64,
-    },
+    /// To a worker of the agent, for the round of this number. `Serve` begins a round with a fresh
+    /// worker; one of an earlier round is ended. CPUs, clocks, directory and address of that order
+    /// are the agent's own: what stands there is not looked at. `Drain` follows; no other order is
+    /// taken.
+    Order { round: u64, order: Box<ToWorker> },
     /// The session lives. It says so between rounds, never while one is timed.
     Alive {
         /// Its next word comes within so many seconds.
@@ -35,8 +29,6 @@ pub enum ToAgent {
     },
     /// The round is given up: its worker is ended.
     Stop { round: u64 },
-    /// The session is over.
-    End,
     /// First and last: what the wall clock there shows.
     Clock,
 }
@@ -44,6 +36,8 @@ pub enum ToAgent {
 /// What a session says first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Open {
+    /// A number of its own: its next connection takes the place of the one that it lost.
+    pub session: u64,
     /// Its version of plumb: both ends of an experiment are one file.
     pub plumb: String,
     /// Its format of the record.
@@ -59,11 +53,9 @@ pub struct Open {
     /// The near end's address, where it knows which the agent reaches it by.
     pub near_address: Option<IpAddr>,
     /// CPUs that its earlier rounds used, the first first; none for the agent's choice.
-    #[serde(default)]
     pub cpus: Option<Vec<usize>>,
     /// What its agents share with it on the machine that they may be on together; none if it takes
     /// no place among the plumbs of a machine.
-    #[serde(default)]
     pub token: Option<String>,
 }
 
@@ -77,16 +69,10 @@ pub enum FromAgent {
         /// See [`super::clock`] for details.
         wall_s: f64,
     },
-    /// Another one is served.
-    Busy {
-        /// Until when it expected to take, RFC 3339 in UTC.
-        until: String,
-        by: String,
-    },
     /// This session is not served, and why, with the way out.
     Refused { reason: String },
-    /// What the worker of a round said.
-    Worker { round: u64, message: Box<FromWorker> },
+    /// An event of the worker of a round.
+    Event { round: u64, event: Box<FromWorker> },
     /// A round has ended without its worker's having said so: it was refused, or its worker died.
     Ended { round: u64, reason: String },
 }

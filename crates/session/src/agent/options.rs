@@ -1,6 +1,6 @@
 //! The options of an agent, which all its sessions share, and the site where it serves them.
 
-use super::worker_process::WorkerProcess;
+use crate::node::worker::Worker;
 use crate::site::{self, Files};
 use anyhow::{Context, Result, bail};
 use bench::experiment::{Catalogue, Preset, Site};
@@ -23,7 +23,7 @@ pub struct Options<'agent> {
     pub data: Option<IpAddr>,
     /// A silent session is kept for at least this time when another one asks.
     pub silence: Duration,
-    pub start_worker: fn() -> Result<WorkerProcess>,
+    pub start_worker: fn() -> Result<Worker>,
     /// Receives the events, a line each.
     pub log: &'agent dyn Fn(&str),
     /// Set by a signal.
@@ -35,6 +35,19 @@ pub struct Options<'agent> {
 pub struct Addresses {
     pub local: Option<IpAddr>,
     pub remote: Option<IpAddr>,
+}
+
+impl Addresses {
+    /// Those of an ssh connection, as its server reports them (`SSH_CONNECTION`: the client's address
+    /// and port, the server's address and port).
+    pub fn of_ssh(connection: &str) -> Addresses {
+        let fields: Vec<&str> = connection.split_ascii_whitespace().collect();
+        let address = |index: usize| {
+            let address: IpAddr = fields.get(index)?.parse().ok()?;
+            Some(address.to_canonical())
+        };
+        Addresses { local: address(2), remote: address(0) }
+    }
 }
 
 /// This host as it is now, with the CPUs that the far ends use. Errors: the CPUs of the options
@@ -61,4 +74,28 @@ pub(super) fn require_address(address: IpAddr) -> Result<()> {
              peers reach it"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Addresses;
+
+    #[test]
+    fn addresses_of_an_ssh_connection() {
+        let addresses = |local: &str, remote: &str| Addresses {
+            local: local.parse().ok(),
+            remote: remote.parse().ok(),
+        };
+        for (connection, expected) in [
+            ("10.1.2.3 50000 10.1.2.4 22", addresses("10.1.2.4", "10.1.2.3")),
+            ("::ffff:10.1.2.3 1 ::ffff:10.1.2.4 22", addresses("10.1.2.4", "10.1.2.3")),
+            ("fd00::1 1 fd00::2 22", addresses("fd00::2", "fd00::1")),
+            // An address that needs an interface is unusable without it.
+            ("fe80::1%eth0 1 fe80::2%eth0 22", Addresses::default()),
+            ("", Addresses::default()),
+            ("UNKNOWN 65535 UNKNOWN 65535", Addresses::default()),
+        ] {
+            assert_eq!(Addresses::of_ssh(connection), expected, "{connection}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! A TCP connection to a name, with a time limit on each step, that a signal ends.
 
-use crate::child::{Interrupted, wait};
+use crate::node::{Interrupted, wait};
 use anyhow::{Context, Error, Result, anyhow, ensure};
 use metal::process::{Patience, within};
 use metal::wait::Want;
@@ -18,15 +18,12 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 
-/// What listens at an address, for the user to start it there.
-pub type Listens<'a> = &'a dyn Fn(SocketAddr) -> String;
-
-/// Connects to the first address of a host that answers; `listens` is the command that was expected
-/// there. Errors: the host is unknown, no address answers, with the way out; [`Interrupted`].
-pub fn tcp(host: &str, port: u16, listens: Listens<'_>, stop: &AtomicBool) -> Result<TcpStream> {
+/// Connects to the first address of a host at which an agent answers. Errors: the host is unknown, no
+/// address answers, with the way out; [`Interrupted`].
+pub fn tcp(host: &str, port: u16, stop: &AtomicBool) -> Result<TcpStream> {
     let mut failure = None;
     for address in resolved(host, port, stop)?.into_iter().take(ADDRESSES_MAX) {
-        match connected(address, listens, stop) {
+        match connected(address, stop) {
             Ok(stream) => return Ok(stream),
             Err(error) if error.is::<Interrupted>() => return Err(error),
             Err(error) => failure = failure.or(Some(error)),
@@ -37,7 +34,7 @@ pub fn tcp(host: &str, port: u16, listens: Listens<'_>, stop: &AtomicBool) -> Re
 
 /// Addresses of a host, with a port. A child asks for them: what answers for names may take long, and would not
 /// hear of an interruption. Errors: the host is unknown; [`Interrupted`].
-pub fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>> {
+fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
@@ -59,7 +56,7 @@ pub fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAd
         .collect()
 }
 
-fn connected(address: SocketAddr, listens: Listens<'_>, stop: &AtomicBool) -> Result<TcpStream> {
+fn connected(address: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
         .with_context(|| format!("cannot make a socket for {address}"))?;
     socket.set_nonblocking(true)?;
@@ -74,10 +71,10 @@ fn connected(address: SocketAddr, listens: Listens<'_>, stop: &AtomicBool) -> Re
                 CONNECT_TIME.as_secs()
             );
             if let Some(error) = socket.take_error()? {
-                return Err(refusal(address, listens, &error));
+                return Err(refusal(address, &error));
             }
         }
-        Err(error) => return Err(refusal(address, listens, &error)),
+        Err(error) => return Err(refusal(address, &error)),
     }
     Ok(socket.into())
 }
@@ -93,10 +90,13 @@ fn ready(wants: &[Want<'_>], deadline: Instant, stop: &AtomicBool) -> Result<boo
 }
 
 /// Why there is no connection, with the way out.
-fn refusal(address: SocketAddr, listens: Listens<'_>, error: &io::Error) -> Error {
+fn refusal(address: SocketAddr, error: &io::Error) -> Error {
     let way_out = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
-            format!("nothing listens on that port: start `{}` on that host", listens(address))
+            format!(
+                "nothing listens on that port: start `plumb agent --listen {address} --key-file FILE` \
+                 on that host"
+            )
         }
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
             "this host has no route to it".to_owned()

@@ -1,14 +1,16 @@
 //! One session at the agent, from its first message to its end, however it arrived: its clocks, its
 //! rounds, its worker, which dies with it.
 
-use super::channel::{Channel, FRAME_BYTES_MAX, Lost};
 use super::check::check;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use super::options::{Addresses, Options, require_address, site};
-use super::worker_process::WorkerProcess;
+use super::{EVENT_BYTES_MAX, ORDER_BYTES_MAX};
 use crate::is_interrupt;
 use crate::machine::{Machine, UNSEEN};
-use anyhow::{Context, Error, Result, anyhow, bail};
+use crate::node::Node as _;
+use crate::node::channel::Channel;
+use crate::node::worker::Worker;
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use bench::experiment::placement::far_cpu;
 use bench::experiment::{self, Site};
 use bench::link::{CalibrateOrder, FromWorker, RoundOrder, ToWorker};
@@ -25,110 +27,104 @@ const WINDOW_NS_MAX: u64 = 1_000_000_000;
 const CALIBRATION_TIME: Duration = Duration::from_secs(30);
 /// Longest time that a session is taken to expect.
 const EXPECTED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Longest frame of a worker, in bytes: with what is said around it it is an event of the agent's.
+const WORKER_BYTES_MAX: usize = EVENT_BYTES_MAX - (4 << 10);
 
 /// A session that is served.
 pub struct ServedSession<'agent> {
     options: &'agent Options<'agent>,
-    channel: Channel,
+    pub channel: Channel,
+    /// What it calls itself ([`Open::session`]).
+    pub id: u64,
     client: String,
     until: SystemTime,
-    begun: Instant,
-    expected: Duration,
-    /// Its next word comes within so long, as it said last.
-    within: Option<Duration>,
-    last_message: Instant,
-    site: Site,
-    address: IpAddr,
-    interface: Option<String>,
+    /// Its next word comes within so long …
+    within: Duration,
+    /// … and by then.
+    silent_at: Instant,
+    here: Here,
     calibration: Option<Calibration>,
     work: Option<Work>,
     /// The session's place among the plumbs of this machine.
     _machine: Option<Machine>,
 }
 
+/// The agent's host, as a session sees it.
+struct Here {
+    site: Site,
+    address: IpAddr,
+    interface: Option<String>,
+}
+
+/// What a session needs before its clocks are known: its place here and the worker that calibrates.
+pub struct Prepared {
+    here: Here,
+    work: Work,
+}
+
 /// A worker, and what it does.
 struct Work {
-    worker: WorkerProcess,
+    worker: Worker,
     task: Task,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
     Calibrates { deadline: Instant },
-    Serves { round: u64, is_drained: bool },
+    Serves { round: u64 },
+}
+
+impl Work {
+    fn start(options: &Options<'_>, task: Task, order: &ToWorker) -> Result<Work> {
+        let mut worker = (options.start_worker)()?;
+        worker.channel.set_limit(WORKER_BYTES_MAX);
+        worker.order(order)?;
+        Ok(Work { worker, task })
+    }
 }
 
 impl<'agent> ServedSession<'agent> {
-    /// Begins a session: reads the machine anew and has its clocks calibrated. Errors: it was
-    /// refused, with a message: why.
-    pub fn begin(
+    /// Begins a session: its clocks are calibrated.
+    pub fn new(
         options: &'agent Options<'agent>,
         mut channel: Channel,
         open: &Open,
-        addresses: Addresses,
-    ) -> Result<ServedSession<'agent>, String> {
-        let (site, address, interface, worker) = match prepare(options, open, addresses) {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                let reason = format!("{error:#}");
-                // One that is gone needs no reason.
-                let _ = channel.send(&FromAgent::Refused { reason: reason.clone() }, options.stop);
-                return Err(reason);
-            }
-        };
-        channel.set_limit(FRAME_BYTES_MAX);
-        let deadline = Instant::now() + calibration_time(open);
-        Ok(ServedSession {
+        Prepared { here, work }: Prepared,
+    ) -> ServedSession<'agent> {
+        channel.set_limit(ORDER_BYTES_MAX);
+        let expected = time(open.expected_s);
+        let within = expected.max(options.silence);
+        ServedSession {
             options,
             channel,
+            id: open.session,
             client: printable(&open.host_name),
-            until: SystemTime::now() + expected(open),
-            begun: Instant::now(),
-            expected: expected(open),
-            within: None,
-            last_message: Instant::now(),
-            site,
-            address,
-            interface,
+            until: SystemTime::now() + expected,
+            within,
+            silent_at: Instant::now() + within,
+            here,
             calibration: None,
-            work: Some(Work { worker, task: Task::Calibrates { deadline } }),
+            work: Some(work),
             _machine: machine(options, open),
-        })
+        }
     }
 
     pub fn client(&self) -> &str {
         &self.client
     }
 
-    /// The answer to another session meanwhile.
-    pub fn busy_message(&self) -> FromAgent {
+    /// Why another session is not served meanwhile.
+    pub fn busy(&self) -> Error {
         let until = humantime::format_rfc3339_seconds(self.until);
-        let is_over = SystemTime::now() > self.until;
-        FromAgent::Busy {
-            until: if is_over {
-                format!("it ends (expected at {until}),")
-            } else {
-                until.to_string()
-            },
-            by: self.client.clone(),
-        }
-    }
-
-    /// Whether it makes room for another one: it is silent, or took twice as long as it expected
-    /// to, and has nothing served just now.
-    pub fn is_expired(&self) -> bool {
-        let is_late = self.begun.elapsed() > self.expected * 2 + self.options.silence;
-        self.is_silent() || is_late && self.work.is_none()
-    }
-
-    /// Whether it said nothing for longer than it said it would.
-    pub fn is_silent(&self) -> bool {
-        Instant::now() > self.silent_at()
-    }
-
-    /// When it will have been silent for that long.
-    pub fn silent_at(&self) -> Instant {
-        self.last_message + self.within.unwrap_or(self.expected).max(self.options.silence)
+        let until = match SystemTime::now() > self.until {
+            true => format!("it ends (expected at {until}),"),
+            false => until.to_string(),
+        };
+        anyhow!(
+            "it is busy until {until} with a run of {}; an agent serves one session at a time: \
+             wait, or name another host",
+            self.client
+        )
     }
 
     /// What to wait for: the session, and its worker where there is one.
@@ -138,9 +134,10 @@ impl<'agent> ServedSession<'agent> {
     }
 
     /// Until when to wait at most.
-    pub fn deadline(&self) -> Option<Instant> {
-        let said = self.work.as_ref().and_then(|work| work.worker.channel.slow_at());
-        [self.calibrates_until(), said, self.channel.slow_at()].into_iter().flatten().min()
+    pub fn deadline(&self) -> Instant {
+        let of_worker = self.work.as_ref().and_then(|work| work.worker.channel.slow_at());
+        let others = [self.calibrates_until(), of_worker, self.channel.slow_at()];
+        others.into_iter().flatten().fold(self.silent_at, Instant::min)
     }
 
     fn calibrates_until(&self) -> Option<Instant> {
@@ -150,86 +147,70 @@ impl<'agent> ServedSession<'agent> {
         }
     }
 
-    /// Does what there is to do. `false` once the session is over. Errors: why it ended before it
-    /// said so.
-    pub fn advance(&mut self) -> Result<bool> {
+    /// Does what there is to do. Errors: the session is over, and why.
+    pub fn advance(&mut self) -> Result<()> {
         self.read_worker()?;
         self.channel.read_some()?;
         while let Some(message) = self.channel.taken::<ToAgent>()? {
-            self.last_message = Instant::now();
-            if !self.handle(message)? {
-                return Ok(false);
-            }
+            self.handle(message)?;
+            self.silent_at = Instant::now() + self.within;
         }
         if self.calibrates_until().is_some_and(|deadline| Instant::now() >= deadline) {
-            self.refuse("the agent's clocks were not calibrated in time".to_owned())?;
+            return self.refuse("the agent's clocks were not calibrated in time".to_owned());
         }
-        Ok(true)
+        ensure!(Instant::now() < self.silent_at, "it was silent for longer than it had announced");
+        Ok(())
     }
 
     fn send(&mut self, message: &FromAgent) -> Result<()> {
         self.channel.send(message, self.options.stop)
     }
 
-    /// Does what the session says; `false` for its end.
-    fn handle(&mut self, message: ToAgent) -> Result<bool> {
+    fn handle(&mut self, message: ToAgent) -> Result<()> {
         match message {
             ToAgent::Open(_) | ToAgent::Clock => bail!("the session opened twice"),
-            ToAgent::Serve { round, order } => {
-                if self.calibrates_until().is_some() {
-                    bail!("the session sent an order before it was opened");
-                }
-                // A worker of an earlier round is ended first.
-                self.work = None;
-                match self.start_round(*order) {
-                    Ok(worker) => {
-                        let task = Task::Serves { round, is_drained: false };
-                        self.work = Some(Work { worker, task });
-                    }
-                    Err(error) => self.end_round(round, error)?,
-                }
-            }
-            ToAgent::Drain { round } => self.drain(round)?,
+            ToAgent::Order { round, order } => self.order(round, *order),
             ToAgent::Alive { within_s } => {
-                let within = Duration::try_from_secs_f64(within_s).unwrap_or_default();
-                self.within = Some(within.min(EXPECTED_MAX));
+                self.within = time(within_s).max(self.options.silence);
+                Ok(())
             }
-            ToAgent::Stop { round: over } => {
-                let is_over = |task| matches!(task, Task::Serves { round, .. } if round == over);
-                self.work.take_if(|work| is_over(work.task));
+            ToAgent::Stop { round } => {
+                self.work.take_if(|work| work.task == Task::Serves { round });
+                Ok(())
             }
-            ToAgent::End => return Ok(false),
         }
-        Ok(true)
     }
 
-    /// Reports to the worker of a round, if it still exists, that the near end is done. It is
-    /// reported once: one that does not listen takes no more than its pipe.
-    fn drain(&mut self, over: u64) -> Result<()> {
-        let (worker, is_drained) = match &mut self.work {
-            Some(Work { worker, task: Task::Serves { round, is_drained } }) if *round == over => {
-                (worker, is_drained)
-            }
-            _ => return Ok(()),
+    fn order(&mut self, round: u64, order: ToWorker) -> Result<()> {
+        let done = match order {
+            ToWorker::Serve(order) => self.serve(round, *order),
+            // A worker that has ended has said so.
+            ToWorker::Drain => match &mut self.work {
+                Some(work) if work.task == Task::Serves { round } => {
+                    work.worker.order(&ToWorker::Drain)
+                }
+                _ => Ok(()),
+            },
+            _ => bail!("the session sent an order that is not a far end's"),
         };
-        if std::mem::replace(is_drained, true) {
-            bail!("the session ended round {over} twice");
-        }
-        match worker.order(&ToWorker::Drain, self.options.stop) {
-            Err(error) => self.end_round(over, error),
+        match done {
+            Err(error) => self.end_round(round, error),
             Ok(()) => Ok(()),
         }
     }
 
-    /// A worker that serves an order, with what is this host's own.
-    fn start_round(&self, order: RoundOrder) -> Result<WorkerProcess> {
+    /// Has a fresh worker serve a round, with what is this host's own. One of an earlier round is
+    /// ended first.
+    fn serve(&mut self, round: u64, order: RoundOrder) -> Result<()> {
+        let calibration = self.calibration.clone();
+        let calibration = calibration.context("the agent's clocks are not calibrated")?;
+        self.work = None;
+        let site = &self.here.site;
         let experiment = experiment::find(self.options.catalogue, &order.series.experiment);
-        if let Err(reason) = check(&order, experiment, &self.site) {
+        if let Err(reason) = check(&order, experiment) {
             bail!("the agent refused: {reason}");
         }
-        let calibration = self.calibration.clone();
-        let mut worker = (self.options.start_worker)()?;
-        let mut cpus = self.site.cpus.clone();
+        let mut cpus = site.cpus.clone();
         let first = order.series.cases.first().and_then(far_cpu);
         if let Some(at) = first.and_then(|first| cpus.iter().position(|cpu| *cpu == first)) {
             // Turned, so that where this is the near end's machine each of several threads here
@@ -238,14 +219,14 @@ impl<'agent> ServedSession<'agent> {
         }
         let order = ToWorker::Serve(Box::new(RoundOrder {
             cpus,
-            calibration: calibration.context("the agent's clocks are not calibrated")?,
+            calibration,
             dir: None,
             far: None,
-            far_address: Some(self.address),
+            far_address: Some(self.here.address),
             ..order
         }));
-        worker.order(&order, self.options.stop)?;
-        Ok(worker)
+        self.work = Some(Work::start(self.options, Task::Serves { round }, &order)?);
+        Ok(())
     }
 
     /// The worker of a round is gone, or never existed; a signal ends more than the round.
@@ -259,71 +240,101 @@ impl<'agent> ServedSession<'agent> {
     }
 
     fn read_worker(&mut self) -> Result<()> {
-        if let Some(Err(error)) = self.work.as_mut().map(|work| work.worker.read()) {
-            return self.end_worker(error);
-        }
+        let Some(work) = &mut self.work else { return Ok(()) };
+        let mut read = work.worker.channel.read_some();
         while let Some(Work { worker, task }) = &mut self.work {
-            match (worker.channel.taken(), *task) {
-                (Ok(Some(message)), Task::Calibrates { .. }) => self.calibrated(message)?,
-                (Ok(Some(message)), Task::Serves { round, .. }) => self.relay(round, message)?,
+            match (read.and_then(|()| worker.channel.taken()), *task) {
+                (Ok(Some(event)), Task::Calibrates { .. }) => self.calibrated(event)?,
+                (Ok(Some(event)), Task::Serves { round }) => {
+                    if matches!(event, FromWorker::Done(_) | FromWorker::Failed(_)) {
+                        self.work = None;
+                    }
+                    self.send(&FromAgent::Event { round, event: Box::new(event) })?;
+                }
                 (Ok(None), _) => break,
-                (Err(lost), _) => return self.end_worker(lost.into()),
+                (Err(lost), task) => {
+                    let why = worker.explained(lost.into());
+                    return match task {
+                        Task::Calibrates { .. } => self.uncalibrated(&why),
+                        Task::Serves { round } => self.end_round(round, why),
+                    };
+                }
             }
+            read = Ok(());
         }
         Ok(())
     }
 
-    fn calibrated(&mut self, message: FromWorker) -> Result<()> {
-        match message {
-            FromWorker::Calibrated(calibration) => self.welcome(calibration),
-            FromWorker::Failed(chain) => self.end_worker(Error::msg(chain.join(": "))),
-            other => self.end_worker(anyhow!("the worker answered with {other:?}")),
-        }
-    }
-
-    /// The worker is of no more use.
-    fn end_worker(&mut self, why: Error) -> Result<()> {
-        match self.work.take().map(|work| work.task) {
-            None => Ok(()),
-            Some(Task::Calibrates { .. }) => {
-                self.refuse(format!("cannot calibrate the agent's clocks: {why:#}"))
-            }
-            Some(Task::Serves { round, .. }) => self.end_round(round, why),
-        }
-    }
-
-    fn relay(&mut self, round: u64, message: FromWorker) -> Result<()> {
-        if matches!(message, FromWorker::Done(_) | FromWorker::Failed(_)) {
-            self.work = None;
-        }
-        match self.send(&FromAgent::Worker { round, message: Box::new(message) }) {
-            // Nothing of it was sent: the round is lost, and not the session.
-            Err(error) if matches!(error.downcast_ref(), Some(Lost::TooLong(_))) => {
-                self.end_round(round, error)
-            }
-            sent => sent,
-        }
-    }
-
-    fn welcome(&mut self, calibration: Calibration) -> Result<()> {
+    fn calibrated(&mut self, event: FromWorker) -> Result<()> {
         self.work = None;
+        let calibration = match event {
+            FromWorker::Calibrated(calibration) => calibration,
+            FromWorker::Failed(chain) => return self.uncalibrated(&Error::msg(chain.join(": "))),
+            other => return self.uncalibrated(&anyhow!("the worker answered with {other:?}")),
+        };
         self.calibration = Some(calibration.clone());
-        let host = self.site.host.clone();
-        self.send(&FromAgent::Welcome(Box::new(Facts {
+        let Here { site, address, interface } = &self.here;
+        let facts = Facts {
             plumb: env!("CARGO_PKG_VERSION").to_owned(),
-            environment: environment::tags(&host),
-            host,
-            cpus: self.site.cpus.clone(),
+            environment: environment::tags(&site.host),
+            host: site.host.clone(),
+            cpus: site.cpus.clone(),
             calibration,
-            address: self.address,
-            interface: self.interface.clone(),
-        })))
+            address: *address,
+            interface: interface.clone(),
+        };
+        self.send(&FromAgent::Welcome(Box::new(facts)))
+    }
+
+    fn uncalibrated(&mut self, why: &Error) -> Result<()> {
+        self.refuse(format!("cannot calibrate the agent's clocks: {why:#}"))
     }
 
     /// Ends a session that cannot be served after all, with the reason.
     fn refuse(&mut self, reason: String) -> Result<()> {
         self.send(&FromAgent::Refused { reason: reason.clone() })?;
         bail!(reason)
+    }
+}
+
+impl Prepared {
+    /// Reads the machine anew and has its clocks calibrated. Errors: why the session is refused.
+    pub fn new(options: &Options<'_>, open: &Open, addresses: Addresses) -> Result<Prepared> {
+        let ours = env!("CARGO_PKG_VERSION");
+        if open.plumb != ours || open.format != record::FORMAT {
+            bail!(
+                "the session runs plumb {} (record format {}), the agent plumb {ours} (record \
+                 format {}): install the same version at both ends",
+                printable(&open.plumb),
+                open.format,
+                record::FORMAT
+            );
+        }
+        let Open { windows, window_ns, .. } = *open;
+        ensure!(
+            windows <= WINDOWS_MAX && window_ns <= WINDOW_NS_MAX,
+            "{windows} windows of {window_ns} ns to calibrate the clocks over: at most {WINDOWS_MAX} \
+             of {WINDOW_NS_MAX} ns"
+        );
+        let address = options
+            .data
+            .or(addresses.local)
+            .context("cannot tell which address peers use to reach this agent; set --data ADDR")?;
+        require_address(address)?;
+        let mut site = site(options)?;
+        let there = addresses.remote.or(open.near_address);
+        let interface = there
+            .and_then(|there| site.host.net.way_to(there))
+            .map(|(interface, _)| interface.name.clone());
+        if let Some(then) = &open.cpus {
+            keep_cpus(&mut site, then)?;
+        }
+        let cpu = *site.cpus.first().context("the agent has no CPU")?;
+        let takes = CALIBRATION_TIME + Duration::from_nanos(window_ns) * windows * 2;
+        let task = Task::Calibrates { deadline: Instant::now() + takes };
+        let order = ToWorker::Calibrate(CalibrateOrder { cpu, windows, window_ns });
+        let work = Work::start(options, task, &order)?;
+        Ok(Prepared { here: Here { site, address, interface }, work })
     }
 }
 
@@ -351,67 +362,7 @@ fn keep_cpus(site: &mut Site, then: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// What a session needs before its clocks are known: its place here, the address of its data
-/// connections and their interface, and the worker that calibrates. Errors: why it is refused.
-fn prepare(
-    options: &Options<'_>,
-    open: &Open,
-    addresses: Addresses,
-) -> Result<(Site, IpAddr, Option<String>, WorkerProcess)> {
-    let ours = env!("CARGO_PKG_VERSION");
-    if open.plumb != ours || open.format != record::FORMAT {
-        bail!(
-            "the session runs plumb {} (record format {}), the agent plumb {ours} (record format \
-             {}): install the same version at both ends",
-            printable(&open.plumb),
-            open.format,
-            record::FORMAT
-        );
-    }
-    if open.windows > WINDOWS_MAX || open.window_ns > WINDOW_NS_MAX {
-        bail!(
-            "{} windows of {} ns to calibrate the clocks over: at most {WINDOWS_MAX} of {WINDOW_NS_MAX} ns",
-            open.windows,
-            open.window_ns
-        );
-    }
-    let address = options
-        .data
-        .or(addresses.local)
-        .context("cannot tell which address peers use to reach this agent; set --data ADDR")?;
-    require_address(address)?;
-    let mut site = site(options)?;
-    let there = addresses.remote.or(open.near_address);
-    let interface = there
-        .and_then(|there| site.host.net.way_to(there))
-        .map(|(interface, _)| interface.name.clone());
-    if let Some(then) = &open.cpus {
-        keep_cpus(&mut site, then)?;
-    }
-    let cpu = *site.cpus.first().context("the agent has no CPU")?;
-    let mut worker = (options.start_worker)()?;
-    let order = ToWorker::Calibrate(CalibrateOrder {
-        cpu,
-        windows: open.windows,
-        window_ns: open.window_ns,
-    });
-    worker.order(&order, options.stop)?;
-    Ok((site, address, interface, worker))
-}
-
-/// What a session expects to take; an invalid time is not a time.
-fn expected(open: &Open) -> Duration {
-    Duration::try_from_secs_f64(open.expected_s).unwrap_or_default().min(EXPECTED_MAX)
-}
-
-fn calibration_time(open: &Open) -> Duration {
-    CALIBRATION_TIME + Duration::from_nanos(open.window_ns) * open.windows * 2
-}
-
-#[cfg(test)]
-impl ServedSession<'_> {
-    /// The time of what the session has begun to say is over.
-    pub(super) fn expire_frame(&mut self) {
-        self.channel.expire_frame();
-    }
+/// A time that a session states, in seconds; an invalid one is none.
+fn time(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default().min(EXPECTED_MAX)
 }

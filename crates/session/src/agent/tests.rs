@@ -6,13 +6,14 @@ pub mod fuzz;
 mod hostile;
 mod session;
 
-use super::channel::Channel;
+use super::acceptor::Agent;
+use super::connection::listening;
 use super::key::{Key, Keys, Named};
-use super::listen::Listener;
 use super::message::{FromAgent, Open, ToAgent};
 use super::options::{Options, SILENCE_MAX};
-use super::worker_process::WorkerProcess;
-use anyhow::{Context, Result, anyhow};
+use crate::node::channel::Channel;
+use crate::node::worker::Worker;
+use anyhow::{Context, Result};
 use bench::experiment::fixtures::rehearsal;
 use bench::link::frame::{receive, send};
 use bench::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker};
@@ -21,8 +22,7 @@ use record::event::Calibration;
 use record::key::CaseId;
 use std::cell::RefCell;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::rc::Rc;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ static GOES_ON: AtomicBool = AtomicBool::new(false);
 /// serves a round by telling the order's address, seed and CPUs as an endpoint, and drains. It dies
 /// in a round of case `messages=13`, sends more than a frame takes in one of `messages=14`, and
 /// stops for ever in the middle of a frame in one of `messages=15`.
-fn start_worker() -> Result<WorkerProcess> {
+fn start_worker() -> Result<Worker> {
     let (mut orders, input) = std::io::pipe()?;
     let (answers, mut output) = std::io::pipe()?;
     std::thread::spawn(move || -> Result<()> {
@@ -50,7 +50,7 @@ fn start_worker() -> Result<WorkerProcess> {
                     let messages = order.series.cases[0].int("messages");
                     let token = match messages {
                         Some(13) => return Ok(()),
-                        Some(14) => "x".repeat(super::channel::FRAME_BYTES_MAX),
+                        Some(14) => "x".repeat(super::EVENT_BYTES_MAX),
                         Some(15) => {
                             output.write_all(&[9, 0])?;
                             loop {
@@ -71,7 +71,7 @@ fn start_worker() -> Result<WorkerProcess> {
         }
         Ok(())
     });
-    Ok(WorkerProcess::new(answers.into(), input.into(), || anyhow!("the worker died")))
+    Ok(Worker::over(Channel::new(answers.into(), input.into(), 0)))
 }
 
 fn calibration(cpu: usize) -> Calibration {
@@ -89,13 +89,13 @@ fn calibration(cpu: usize) -> Calibration {
 }
 
 /// A list of one key.
-fn one(key: &Key) -> Rc<[Named]> {
-    Keys::single(key).now().unwrap()
+fn one(key: &Key) -> Vec<Named> {
+    vec![Named { key: key.clone(), name: String::new() }]
 }
 
 /// An agent that listens on loopback, and what it said.
 struct Stand<'stand> {
-    listen: Listener<'stand>,
+    listen: Agent<'stand>,
     address: SocketAddr,
     said: &'stand RefCell<Vec<String>>,
 }
@@ -122,8 +122,11 @@ fn with_agent_that_waits(silence: Duration, act: impl FnOnce(&mut Stand<'_>, &Ke
     let (said, key) = (RefCell::new(Vec::new()), Key::random().unwrap());
     let log = |line: &str| said.borrow_mut().push(line.to_owned());
     let options = options(silence, &log);
-    let listen =
-        Listener::new(&options, Keys::single(&key), (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("key");
+    key.write(&file).unwrap();
+    let keys = Keys::open(&file).unwrap();
+    let listen = Agent::listening(&options, keys, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let address = listen.address().unwrap();
     act(&mut Stand { listen, address, said: &said }, &key);
 }
@@ -139,11 +142,11 @@ impl Stand<'_> {
         })
     }
 
-    fn turn_until(&mut self, is_over: impl Fn(&Listener<'_>) -> bool) {
+    fn turn_until(&mut self, is_over: impl Fn(&Agent<'_>) -> bool) {
         let begun = Instant::now();
         while !is_over(&self.listen) {
-            assert!(self.listen.turn(Some(LOOK)).unwrap());
-            assert!(self.listen.pending() <= super::listen::PENDING_MAX);
+            self.listen.turn(Some(LOOK)).unwrap();
+            assert!(self.listen.pending() <= super::acceptor::PENDING_MAX);
             assert!(begun.elapsed() < PATIENCE, "said {:?}", self.said.borrow());
         }
     }
@@ -155,6 +158,7 @@ impl Stand<'_> {
 
 fn open(host_name: &str) -> ToAgent {
     ToAgent::Open(Box::new(Open {
+        session: fastrand::u64(..),
         plumb: env!("CARGO_PKG_VERSION").to_owned(),
         format: record::FORMAT,
         host_name: host_name.to_owned(),
@@ -169,7 +173,7 @@ fn open(host_name: &str) -> ToAgent {
 
 /// A session's connection, after its handshake.
 fn connect(at: SocketAddr, key: &Key) -> Result<Channel> {
-    Channel::over_tcp(TcpStream::connect(at)?, key, &GOES_ON)
+    listening(&at.ip().to_string(), at.port(), key, &GOES_ON).map(|(channel, _)| channel)
 }
 
 fn hear(channel: &mut Channel) -> Result<FromAgent> {
@@ -182,6 +186,11 @@ fn ask(at: SocketAddr, key: &Key, host_name: &str) -> Result<(Channel, FromAgent
     channel.send(&open(host_name), &GOES_ON)?;
     let answer = hear(&mut channel)?;
     Ok((channel, answer))
+}
+
+/// Whether an agent serves another session.
+fn is_busy(answered: &FromAgent) -> bool {
+    matches!(answered, FromAgent::Refused { reason } if reason.contains("is busy until"))
 }
 
 /// A session that was let in.

@@ -1,8 +1,9 @@
-use super::{Live, Rounds, Rules, Stop, Work};
+use super::{Live, Rules, Stop, Work};
 use record::case::{Case, Order, Series};
 use record::event::{Ending, FailedCase, Round, RoundStatus};
 use record::key::CaseId;
 use stats::alone::{Alone, Basis};
+use stats::rounds::Rounds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Ends that are read late, and what happened around either end.
 
 use super::{collect, cpus, disturbances};
-use crate::FarWorker;
 use crate::budget::CoreState;
+use crate::node::Node;
 use crate::quiet::Look;
 use anyhow::Result;
 use bench::link::{Done, FromWorker, ToWorker};
@@ -19,7 +19,7 @@ struct Talker {
     said: u32,
 }
 
-impl FarWorker for Talker {
+impl Node for Talker {
     fn order(&mut self, _: &ToWorker) -> Result<()> {
         Ok(())
     }

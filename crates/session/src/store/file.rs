@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Mode of a file that everybody may read, …
 pub const SHARED: u32 = 0o644;
@@ -45,33 +45,6 @@ fn make_at(
     let file = part.persist(target, there)?;
     synced(target.sync())?;
     Ok(file)
-}
-
-/// Makes several files in place of what is there: `write` gets them open, in this order, and all are
-/// renamed once all are synced. Errors: what `write` reports, those of the system calls; nothing is
-/// changed then, unless renaming fails between two files.
-pub fn make_all(
-    paths: &[PathBuf],
-    mode: u32,
-    write: impl FnOnce(&mut [File]) -> Result<()>,
-) -> Result<()> {
-    let made = |path: &PathBuf| -> Result<(Location, Part)> {
-        let made = Location::exact(path).and_then(|to| Ok((to.clone(), Part::make(&to, mode)?)));
-        made.map_err(|error| cannot_write(parent(path), &error))
-    };
-    let parts: Vec<(Location, Part)> = paths.iter().map(made).collect::<Result<_>>()?;
-    let files: io::Result<Vec<File>> =
-        parts.iter().map(|(_, part)| part.file.try_clone()).collect();
-    let mut files = files?;
-    write(&mut files)?;
-    for (file, path) in files.iter().zip(paths) {
-        file.sync_all().map_err(|error| cannot_write(path, &error))?;
-    }
-    for ((to, part), path) in parts.into_iter().zip(paths) {
-        let made = part.persist(&to, There::Replaced).and_then(|_| synced(to.sync()));
-        made.map_err(|error| cannot_write(path, &error))?;
-    }
-    Ok(())
 }
 
 /// A file beside another one that is gone when it is dropped. Its lock is held until it is whole.
@@ -150,11 +123,6 @@ fn synced(outcome: io::Result<()>) -> io::Result<()> {
         }
         synced => synced,
     }
-}
-
-fn parent(path: &Path) -> &Path {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    parent.unwrap_or(Path::new("."))
 }
 
 /// Writes a file that a user named as [`make`] does, in place of one that is there. A device or
@@ -255,29 +223,13 @@ fn special(target: &Location) -> Result<bool> {
     Ok(!facts.is_file() && !facts.is_dir())
 }
 
-/// How files begin that hold a record in another form, and the way out.
-const FOREIGN: [(&[u8], &str); 8] = [
-    (b"\xfd7zXZ", "packed by xz: unpack it with `unxz`"),
-    (b"\x28\xb5\x2f\xfd", "packed by zstd: unpack it with `unzstd`"),
-    (b"BZh", "packed by bzip2: unpack it with `bunzip2`"),
-    (b"PK\x03\x04", "a ZIP archive: unpack it with `unzip`"),
-    (b"\xff\xfe", UTF_16),
-    (b"\xfe\xff", UTF_16),
-    (b"{\0", UTF_16),
-    (b"\0{", UTF_16),
-];
-const UTF_16: &str = "text in UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`";
+/// How a file begins that gzip packed.
 const GZIP: &[u8] = b"\x1f\x8b";
 
-/// Opens a record to be read, unpacked where gzip packed it. Errors: it cannot be opened or read, or
-/// has another form.
+/// Opens a record to be read, unpacked where gzip packed it. Errors: it cannot be opened or read.
 pub fn reader(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let mut file = BufReader::new(File::open(path)?);
     let start = file.fill_buf()?;
-    let other = FOREIGN.iter().find(|(bytes, _)| start.starts_with(bytes));
-    if let Some((_, what)) = other {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is {what}")));
-    }
     Ok(match start.starts_with(GZIP) {
         true => Box::new(BufReader::new(MultiGzDecoder::new(file))),
         false => Box::new(file),
@@ -299,38 +251,13 @@ pub fn continuable(path: &Path, mut file: &File) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{
-        SECRET, SHARED, There, check_directory, check_writable, copy_whole, make, make_all,
-        write_whole,
+        SECRET, SHARED, There, check_directory, check_writable, copy_whole, make, write_whole,
     };
     use std::ffi::OsStr;
     use std::fs::{self, File};
     use std::io::{ErrorKind, Write};
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::{MetadataExt, chown, lchown, symlink};
-
-    #[test]
-    fn several_files_are_made_together_or_not_at_all() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let paths = ["a", "b"].map(|name| dir.path().join(name));
-        let all = |text: &'static [u8]| {
-            make_all(&paths, SHARED, |files| {
-                for file in &mut *files {
-                    file.write_all(text)?;
-                }
-                anyhow::ensure!(text != b"bad", "refused");
-                Ok(())
-            })
-        };
-        all(b"first").expect("are made");
-        assert_eq!(all(b"bad").expect_err("is refused").to_string(), "refused");
-        for path in &paths {
-            assert_eq!(fs::read(path).expect("is there"), b"first");
-        }
-        assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 2);
-        let nowhere = [dir.path().join("nowhere/a")];
-        let message = make_all(&nowhere, SHARED, |_| Ok(())).expect_err("no directory").to_string();
-        assert!(!message.contains(".part"), "{message}");
-    }
 
     #[test]
     fn a_file_is_made_whole_with_its_mode_or_not_at_all() {

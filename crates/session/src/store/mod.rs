@@ -1,14 +1,16 @@
 //! Runs on disk: append-only JSON Lines, one file a run.
 
+mod elsewhere;
 pub mod file;
 pub mod journal;
 mod mounted;
 pub mod summary;
 mod trust;
 
+use crate::Sink;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use metal::path::{Flags, Location};
-use record::codec::{self, Recording};
+use record::codec::{self, EventText, Recording};
 use record::crosscheck::CROSSCHECK;
 use record::event::Event;
 use record::lines::Lines;
@@ -56,6 +58,11 @@ impl Store {
             std::env::home_dir().filter(|home| home.is_absolute())
         });
         Store { dir: location(set, home, metal::process::geteuid() == 0) }
+    }
+
+    /// The store in a directory.
+    pub fn in_directory(dir: PathBuf) -> Self {
+        Store { dir }
     }
 
     /// Makes the directory if it does not exist. Errors: it cannot be made, or is not this user's
@@ -337,28 +344,33 @@ impl RecordFile {
     /// Appends one event. Errors: it cannot be written (disk full, device gone, limit on the size of
     /// files) or kept (the file was removed); the record stays as it was then.
     pub fn append(&mut self, event: &Event) -> Result<()> {
-        // What ends before it has measured leaves nothing behind.
-        self.unstarted &= matches!(event, Event::Header(_));
-        self.appended(event)
-            .with_context(|| format!("cannot write the record {}", self.path.display()))
+        self.take(event, &EventText::new(event)?)
     }
 
-    fn appended(&mut self, event: &Event) -> Result<()> {
+    fn appended(&mut self, text: &EventText) -> Result<()> {
         let facts = self.file.metadata()?;
         ensure!(facts.nlink() > 0, "it was removed while it was written");
         if let Some(length) = self.cut.take() {
             self.file.set_len(length)?;
         }
-        codec::write(&mut self.file, &mut self.sealer, event).inspect_err(|_| {
+        codec::write_text(&mut self.file, &mut self.sealer, text).inspect_err(|_| {
             // A disk or a limit may have taken a part of the line.
             let _ = self.file.set_len(facts.len());
         })?;
         Ok(())
     }
+}
 
-    /// Has everything that was appended reach the disk, and the directory with the record's name.
-    /// Errors: it does not.
-    pub fn sync(&mut self) -> Result<()> {
+impl Sink for RecordFile {
+    fn take(&mut self, event: &Event, text: &EventText) -> Result<()> {
+        // What ends before it has measured leaves nothing behind.
+        self.unstarted &= matches!(event, Event::Header(_));
+        self.appended(text)
+            .with_context(|| format!("cannot write the record {}", self.path.display()))
+    }
+
+    /// Also the directory with the record's name.
+    fn sync(&mut self) -> Result<()> {
         let synced = self.file.sync_data();
         let synced = synced
             .and_then(|()| self.unsynced.drain(..).try_for_each(|dir| file::sync_directory(&dir)));

@@ -29,6 +29,7 @@ fn footer() -> Footer {
         session_cpu_s: 1.0,
         session_peak_bytes: 1,
         synced: Default::default(),
+        programs: Vec::new(),
     }
 }
 
@@ -151,6 +152,24 @@ fn the_last_run_is_the_one_that_began_last() {
 }
 
 #[test]
+fn a_newer_record_outside_of_the_store_is_remembered() {
+    let ((_dir, store), (_other, outside)) = (store(), store());
+    begin(&store, "old", "2026-11-21T10:00:00Z");
+    let last = store.path("old");
+    assert_eq!(store.newer_elsewhere(&last), None);
+    begin(&outside, "new", "2026-11-21T10:00:01Z");
+    store.remember(&outside.path("new")).expect("writes");
+    assert_eq!(store.newer_elsewhere(&last), Some(outside.path("new")));
+    begin(&store, "newest", "2026-11-21T10:00:02Z");
+    assert_eq!(store.newer_elsewhere(&store.path("newest")), None);
+    // A record of the store itself is not one.
+    store.remember(&last).expect("leaves it");
+    assert_eq!(store.newer_elsewhere(&last), Some(outside.path("new")));
+    fs::remove_file(outside.path("new")).expect("removes");
+    assert_eq!(store.newer_elsewhere(&last), None);
+}
+
+#[test]
 fn a_record_that_travelled_is_read_or_its_form_is_named() {
     let (_dir, store) = store();
     let path = store.path("a");
@@ -170,9 +189,8 @@ fn a_record_that_travelled_is_read_or_its_form_is_named() {
     let (mut file, _) = RecordFile::resume(&path).expect("resumes");
     file.append(&Event::Footer(footer())).expect("writes");
     assert!(read(&path).is_ok_and(|read| read.run.footer.is_some() && read.run.damaged.is_empty()));
-    let wide: Vec<u8> = whole.iter().flat_map(|byte| [*byte, 0]).collect();
     for (other, word) in
-        [(wide, "iconv"), (b"PK\x03\x04".to_vec(), "unzip"), (packed[..20].to_vec(), "stream")]
+        [(b"PK\x03\x04".to_vec(), "not a plumb record"), (packed[..20].to_vec(), "stream")]
     {
         fs::write(&path, other).expect("writes");
         let refused = format!("{:#}", read(&path).expect_err("is none"));

@@ -12,9 +12,11 @@ use record::codec::read;
 use record::run::Run;
 use serde_json::Value;
 use session::derive::{Measured, known};
+use stats::rounds::values;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
+use std::rc::Rc;
 
 /// The records in `tests/records`: what each is for is in its README.
 const RECORDS: [&str; 6] = ["standard", "two-ended", "nfs", "noise", "resumed", "crosscheck"];
@@ -123,9 +125,9 @@ fn laws(listing: &mut Listing, run: &Run) {
         .experiments
         .iter()
         .flat_map(|planned| planned.series.iter().map(|series| (&planned.id, &series.name)))
-        .map(|(id, name)| match name.is_empty() {
-            true => (find(id).unwrap(), id.clone()),
-            false => (find(id).unwrap(), format!("{id}/{name}")),
+        .map(|(id, name)| {
+            let label = if name.is_empty() { id.clone() } else { format!("{id}/{name}") };
+            (find(id).unwrap(), Rc::new(values(run, id, &label)))
         })
         .collect();
     let known = known(run, &site, &measured);

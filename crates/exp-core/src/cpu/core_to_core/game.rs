@@ -1,7 +1,7 @@
 //! The game of two threads on fresh lines, and how the first of them times it.
 
 use super::Home;
-use bench::measure::{Quartet, Timer, Turns, Watch, abba, samples, together};
+use bench::measure::{Quartet, Timer, Turns, Watch, abba, samples, Team};
 use bench::prelude::*;
 use metal::line::Lines;
 use metal::{place, process};
@@ -98,7 +98,7 @@ impl Game {
         let (search, quartets) = self.timers(bench);
         // The second's reason comes first: it is why the first heard nothing.
         let places = [false, true].map(|measures| Place { table: &table, measures }).into();
-        let mut found = together(&[self.cpus[1], self.cpus[0]], places, |place: Place<'_>| {
+        let mut found = Team::each(&[self.cpus[1], self.cpus[0]], places, |place: Place<'_>| {
             match place.measures {
                 true => self.measure(place.table, search, quartets),
                 false => self.answer(place.table),

@@ -9,13 +9,13 @@
 //! block up in the same way.
 
 use super::lu::{Panel, Singular};
-use bench::measure::beside;
+use bench::measure::Team;
+use bench::measure::team::{Fault, Seat, all_of};
 use bench::prelude::*;
 use metal::matrix::{Matrix, View, ViewMut, subtract_product};
 use metal::memory::Pages;
 use metal::place;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 /// Turns of waiting awake before the CPU is offered to others: threads may share one.
@@ -111,56 +111,35 @@ impl Solver {
             rest = others;
         }
         shares[blocks % members].push(Block { index: blocks, columns: right });
-        let team = Team::new(members, self.n, self.block);
+        let solution = Solution::new(members, self.n, self.block);
         let mut shares = shares.into_iter();
         let first = shares.next().expect("there is at least one member");
-        let mut others = Vec::new();
-        for (index, (cpu, share)) in (1..).zip(self.cpus.iter().skip(1).zip(shares)) {
-            others.push((Some(*cpu), (team.guard(), index, share)));
-        }
-        let (mut outcomes, mut times) = (Vec::new(), [0; 2]);
-        let ((), rest) = beside(
-            others,
-            |member| {
+        let cpus = (1..members).map(|member| Some(self.cpus[member]));
+        let team = Team::new(std::iter::once(None).chain(cpus))?.led().awake();
+        let (mut led, mut times) = (Ok(()), [0; 2]);
+        let ((), mut outcomes) = team.threads(
+            shares,
+            |_, share| {
                 // Best effort, as for the measuring thread.
                 let _ = place::nice(-20);
-                Ok(member)
+                Ok(share)
             },
-            |(guard, index, share)| {
-                team.work(index, share, &fill, || {})?;
-                guard.passed();
-                Ok(())
-            },
-            |gate| {
-                gate.open();
-                let guard = team.guard();
-                let outcome = team.work(0, first, &fill, || times[0] = now());
+            |seat, share| solution.work(seat, share, &fill, || {}),
+            |team| {
+                team.open();
+                led = team.lead(|seat| solution.work(seat, first, &fill, || times[0] = now()));
                 times[1] = now();
-                if outcome.is_ok() {
-                    guard.passed();
-                }
-                outcomes.push(outcome);
             },
         )?;
-        outcomes.extend(rest);
-        first_reason(outcomes)?;
+        outcomes.push(led);
+        all_of(outcomes)?;
         let mut x = Vec::with_capacity(self.n);
-        for part in &team.unknowns {
+        for part in &solution.unknowns {
             x.extend_from_slice(part.get().context("an unknown was not found")?);
         }
         let [from, to] = times;
         Ok(Solved { x, from, to })
     }
-}
-
-/// The first error; a member that only saw another fail has no reason of its own.
-fn first_reason(mut outcomes: Vec<Result<()>>) -> Result<()> {
-    outcomes.sort_by_key(|outcome| match outcome {
-        Err(error) if error.is::<OtherFailed>() => 1,
-        Err(_) => 0,
-        Ok(()) => 2,
-    });
-    outcomes.into_iter().collect()
 }
 
 /// A block of columns of one thread.
@@ -170,61 +149,33 @@ struct Block<'a> {
 }
 
 /// What the threads of one solution share. All cells are written once. They wait for each other's
-/// panels and end when all are used: a [`bench::measure::Crew`] works for a time that is set.
-struct Team<'a> {
+/// panels and end when all are used: a [`bench::measure::TeamWindow`] works for a time that is set.
+struct Solution<'a> {
     members: usize,
     n: usize,
     block: usize,
     panels: Vec<OnceLock<Panel<'a>>>,
     right: OnceLock<View<'a>>,
     unknowns: Vec<OnceLock<Vec<f64>>>,
-    ready: AtomicUsize,
-    failed: AtomicBool,
 }
 
-/// Another member failed, so this one ended.
-#[derive(Debug, thiserror::Error)]
-#[error("another thread failed")]
-struct OtherFailed;
-
-/// Notifies the others when a member ends without having passed, also by a panic.
-struct Guard<'team>(&'team AtomicBool);
-
-impl Guard<'_> {
-    fn passed(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
-impl<'a> Team<'a> {
+impl<'a> Solution<'a> {
     fn new(members: usize, n: usize, block: usize) -> Self {
         let blocks = n.div_ceil(block);
-        Team {
+        Solution {
             members,
             n,
             block,
             panels: (0..blocks).map(|_| OnceLock::new()).collect(),
             right: OnceLock::new(),
             unknowns: (0..blocks).map(|_| OnceLock::new()).collect(),
-            ready: AtomicUsize::new(0),
-            failed: AtomicBool::new(false),
         }
-    }
-
-    fn guard(&self) -> Guard<'_> {
-        Guard(&self.failed)
     }
 
     /// One member from its first to its last instruction; `start` is called when all are ready.
     fn work(
         &self,
-        member: usize,
+        seat: &Seat<'_>,
         mut share: Vec<Block<'a>>,
         fill: &(impl Fn(usize, &mut [f64]) + Sync),
         start: impl FnOnce(),
@@ -238,20 +189,19 @@ impl<'a> Team<'a> {
             }
         }
         warm_up(self.n)?;
-        self.ready.fetch_add(1, Ordering::AcqRel);
-        self.until(|| (self.ready.load(Ordering::Acquire) >= self.members).then_some(()))?;
+        seat.meet()?;
         start();
-        self.factor(share)?;
-        self.substitute(member)
+        self.factor(seat, share)?;
+        self.substitute(seat)
     }
 
     /// Applies every panel to the member's blocks, and factors those in turn.
-    fn factor(&self, mut share: Vec<Block<'a>>) -> Result<()> {
+    fn factor(&self, seat: &Seat<'_>, mut share: Vec<Block<'a>>) -> Result<()> {
         if share.first().is_some_and(|block| block.index == 0) {
             self.publish(share.remove(0))?;
         }
         for index in 0..self.panels.len() {
-            let panel = self.until(|| self.panels[index].get())?;
+            let panel = until(seat, || self.panels[index].get())?;
             let mut at = 0;
             while at < share.len() {
                 panel.apply(&mut share[at].columns);
@@ -280,9 +230,9 @@ impl<'a> Team<'a> {
     }
 
     /// Finds the unknowns of the member's blocks of rows.
-    fn substitute(&self, member: usize) -> Result<()> {
-        let right = self.until(|| self.right.get())?.column(0);
-        let mut rows: Vec<(usize, Vec<f64>)> = (member..self.panels.len())
+    fn substitute(&self, seat: &Seat<'_>) -> Result<()> {
+        let right = until(seat, || self.right.get())?.column(0);
+        let mut rows: Vec<(usize, Vec<f64>)> = (seat.number..self.panels.len())
             .step_by(self.members)
             .map(|index| {
                 let first = index * self.block;
@@ -299,30 +249,30 @@ impl<'a> Team<'a> {
                 let set = self.unknowns[index].set(y);
                 assert!(set.is_ok(), "one thread has rows {index}");
             }
-            let x = self.until(|| self.unknowns[index].get())?;
+            let x = until(seat, || self.unknowns[index].get())?;
             for (above, y) in rows.iter_mut().rev() {
                 panel.subtract(*above * self.block, y, x);
             }
         }
         Ok(())
     }
+}
 
-    /// Waits awake until there is something, or another member failed.
-    fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, OtherFailed> {
-        let mut spins = 0_u32;
-        loop {
-            if let Some(found) = look() {
-                return Ok(found);
-            }
-            if self.failed.load(Ordering::Acquire) {
-                return Err(OtherFailed);
-            }
-            spins = spins.wrapping_add(1);
-            if spins.is_multiple_of(SPINS) {
-                thread::yield_now();
-            }
-            std::hint::spin_loop();
+/// Waits awake until there is something, or another member failed.
+fn until<T>(seat: &Seat<'_>, mut look: impl FnMut() -> Option<T>) -> Result<T, Fault> {
+    let mut spins = 0_u32;
+    loop {
+        if let Some(found) = look() {
+            return Ok(found);
         }
+        if seat.team.has_failed() {
+            return Err(Fault::OtherFailed);
+        }
+        spins = spins.wrapping_add(1);
+        if spins.is_multiple_of(SPINS) {
+            thread::yield_now();
+        }
+        std::hint::spin_loop();
     }
 }
 

@@ -1,7 +1,7 @@
-//! A crew at arithmetic, and the core clock while it is: what `cpu.peak` and `cpu.sustained` share.
+//! A team at arithmetic, and the core clock while it is: what `cpu.peak` and `cpu.sustained` share.
 
 use super::width::{Chains, clock_at_width};
-use bench::measure::{CrewWindow, REHEARSAL_NS, best_window};
+use bench::measure::{BestWindow, REHEARSAL_NS, best_window};
 use bench::prelude::*;
 use host::{format_cpus, parse_cpus};
 use laws::cpu::peak::{
@@ -18,10 +18,10 @@ const TRIAL: (u64, u32) = (50_000, 3);
 /// Share of the members whose clock must be known for the sum.
 const KNOWN_SHARE: f64 = 0.75;
 
-/// What a crew reached.
+/// What a team reached.
 pub struct Load {
     /// What its members did.
-    pub window: CrewWindow,
+    pub window: BestWindow,
     /// Whether threads share CPUs.
     pub is_crowded: bool,
     /// Core clock at the kernel's width, mean of the members, in Hz; none where it moved.
@@ -87,7 +87,7 @@ pub fn run(
     let turns = (2 * threads.div_ceil(cpus.len()) - 1) as f64;
     let window_ns =
         if rehearsal && threads > 1 { window_ns.max(turns * REHEARSAL_NS) } else { window_ns };
-    let crew = bench.crew(&assigned, window_ns)?.watched(again && is_probed(case));
+    let team = bench.team(&assigned, window_ns)?.watched(again && is_probed(case));
     let switches = rusage_self().nivcsw;
     let chain_cycles = case.int("chain_cycles");
     let enlist = |_| {
@@ -109,7 +109,7 @@ pub fn run(
         Ok((step, probe))
     };
     // Where threads share CPUs, waiting is the case.
-    let window = best_window(rehearsal, !again || is_crowded, || crew.run_probed(enlist))?;
+    let window = best_window(rehearsal, !again || is_crowded, || team.run_probed(enlist))?;
     if is_crowded {
         // Members that share a CPU are switched by the scheduler: that is the case.
         bench.declare(Declared::Switches(rusage_self().nivcsw.saturating_sub(switches)));
@@ -131,7 +131,7 @@ fn steps(kernel: Kernel, clock: Clock) -> Option<Peak> {
 }
 
 /// The sum over members, and their clock.
-fn settle(bench: &Bench, case: &Case, window: CrewWindow, is_crowded: bool) -> Load {
+fn settle(bench: &Bench, case: &Case, window: BestWindow, is_crowded: bool) -> Load {
     let shared = &window.shared;
     let cores = case.int("cores").unwrap_or(1) as f64;
     let is_shared = is_crowded || shared.members.len() as f64 > cores;

@@ -1,10 +1,10 @@
-//! A crew of threads that run one kernel, each over memory of its own.
+//! A team of threads that run one kernel, each over memory of its own.
 
 use crate::cpu::peak::load::{cpus_of, is_probed};
 use crate::cpu::peak::width::{Chains, clock_at_width};
 use crate::memory::arrays::{Arena, MemoryOf, step_bytes};
 use crate::memory::locked;
-use bench::measure::{CrewWindow, best_window};
+use bench::measure::{BestWindow, best_window};
 use bench::prelude::*;
 use host::format_cpus;
 use laws::cpu::peak::CORES_HZ;
@@ -19,9 +19,9 @@ use std::rc::Rc;
 const STEP_NS: f64 = 100e3;
 const LINE_BYTES: u64 = 64;
 
-/// What a crew did.
+/// What a team did.
 pub(super) struct Moved {
-    window: CrewWindow,
+    window: BestWindow,
     transfer: Transfer,
     /// The one of the kernel's loops that moved it.
     by: Loop,
@@ -49,7 +49,7 @@ pub(super) fn run(
     }
     let rehearsal = bench.order().rehearsal;
     let clock = bench.order().clock();
-    let crew = bench.crew(&cpus, window_ns)?.watched(is_probed(case));
+    let team = bench.team(&cpus, window_ns)?.watched(is_probed(case));
     let ways = loops(&of, kernel);
     let is_cache = !of.level.is_memory();
     // The arithmetic whose chain measures the core clock under the case's instructions.
@@ -57,7 +57,7 @@ pub(super) fn run(
     let wide = bytes.and_then(|bytes| of.at_width(bytes));
     let window = best_window(rehearsal, false, || {
         let members = arena.lay_out(&cpus, kernel, footprint)?;
-        let shared = crew.run_ways(ways.len(), |index: usize| {
+        let shared = team.run_ways(ways.len(), |index: usize| {
             let mut arrays = locked(&members[index]);
             if is_cache {
                 arrays.stream.pass();
@@ -122,7 +122,7 @@ impl Moved {
         sum.map(|sum| sum / count * cores).or(rehearsed)
     }
 
-    /// Writes down what the crew moved, and the quantities that its bound rests on.
+    /// Writes down what the team moved, and the quantities that its bound rests on.
     pub(super) fn write(self, bench: &mut Bench, case: &Case) -> Result<()> {
         let rate = self.rate();
         let cores_hz = self.cores_hz(bench, case);

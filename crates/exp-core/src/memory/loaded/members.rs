@@ -4,8 +4,8 @@ use crate::memory::arrays::{Arrays, take_quickest};
 use crate::memory::levels::Sized;
 use crate::memory::locked;
 use bench::measure::placed::{Placed, place_near, verify_node};
-use bench::measure::together;
-use bench::measure::{CrewWindow, Shared, best_window};
+use bench::measure::Team;
+use bench::measure::{BestWindow, Shared, best_window};
 use bench::prelude::*;
 use metal::chains::Chains;
 use metal::stream::Kernel;
@@ -120,14 +120,14 @@ impl Party {
         let sized = Sized::from_case(case).context("the case was not resolved")?;
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let seed = bench.order().seed;
-        let walks = together(&[bench.order().cpu()], vec![()], |()| {
+        let walks = Team::each(&[bench.order().cpu()], vec![()], |()| {
             let placed = place_near(sized.bytes)?;
             let node = placed.node;
             let it = Chains::new(placed.mapping, footprint, slot, seed)?;
             Ok(Walk { it, node, notes: placed.notes })
         });
         let mut walks = walks.context("placing the chaser's walk")?;
-        let arrays = together(loaders, vec![(); loaders.len()], |()| {
+        let arrays = Team::each(loaders, vec![(); loaders.len()], |()| {
             passed(kernel, place_near(bytes as u64 + APART)?, bytes)
         });
         let arrays = arrays.context("placing the loaders' arrays")?;
@@ -172,7 +172,7 @@ impl Party {
         let window = self.run(bench, kernel, rate, window_ns)?;
         let shared = &window.shared;
         let (Some(chaser), seconds) = (shared.members.first(), shared.window_ns / 1e9) else {
-            bail!("the crew has no chaser");
+            bail!("the team has no chaser");
         };
         ensure!(chaser.units > 0.0, "the chaser loaded nothing");
         let program = self.program_rate(shared);
@@ -198,7 +198,7 @@ impl Party {
         let walk = locked(&self.walk);
         verify_node(walk.it.mapping(), walk.node, &mut Vec::new())?;
         let arrays = self.arrays.iter().collect();
-        together(&self.cpus[1..], arrays, |arrays: &Mutex<Option<Arrays>>| {
+        Team::each(&self.cpus[1..], arrays, |arrays: &Mutex<Option<Arrays>>| {
             locked(arrays).as_ref().context("a loader has no arrays")?.verify()
         })?;
         Ok(())
@@ -209,7 +209,7 @@ impl Party {
         moved * 1e9 / shared.window_ns
     }
 
-    fn notes(&self, window: &CrewWindow) -> Result<Vec<String>> {
+    fn notes(&self, window: &BestWindow) -> Result<Vec<String>> {
         let mut notes: Vec<String> = self.note.iter().cloned().collect();
         let walk = locked(&self.walk);
         ensure!(
@@ -229,18 +229,18 @@ impl Party {
         Ok(notes)
     }
 
-    /// A crew for one window; `rate` in program bytes per second of all loaders, none to wait only.
+    /// A team for one window; `rate` in program bytes per second of all loaders, none to wait only.
     fn run(
         &self,
         bench: &mut Bench,
         kernel: Kernel,
         rate: Option<f64>,
         window_ns: f64,
-    ) -> Result<CrewWindow> {
+    ) -> Result<BestWindow> {
         let rehearsal = bench.order().rehearsal;
-        let crew = bench.crew(&self.cpus, window_ns)?;
+        let team = bench.team(&self.cpus, window_ns)?;
         best_window(rehearsal, false, || {
-            crew.run(|index| {
+            team.run(|index| {
                 let step: Box<dyn FnMut() -> Result<u64> + '_> = match index.checked_sub(1) {
                     None => Box::new(self.chaser()),
                     Some(loader) => Box::new(self.loader(loader, kernel, rate)?),

@@ -5,7 +5,7 @@ use super::node_pairs::{CACHES, Sizes};
 use crate::memory::arrays::{Arrays, take_quickest};
 use crate::memory::{locked, unless_without_room, unlocked};
 use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
-use bench::measure::{Crew, NeverTogether, REHEARSAL_NS, Shared, together};
+use bench::measure::{TeamWindow, NeverTogether, REHEARSAL_NS, Shared, Team};
 use bench::prelude::*;
 use fastrand::Rng;
 use host::parse_cpus;
@@ -189,7 +189,7 @@ impl Field {
         let members = seats.iter().map(|seat| seat.team.len()).max().unwrap_or(1);
         let part = sizes.footprint.div_ceil(members as u64);
         // The ring is linked first: what that leaves in caches, the streams drive out.
-        let mut rings = together(&makers[..1], vec![()], |()| {
+        let mut rings = Team::each(&makers[..1], vec![()], |()| {
             let placed = place_huge_or_base(sizes.ring, node)?;
             let mut ring = Ring::new(placed.mapping, SLOT_BYTES, seed)?;
             ring.grow_to(ring.room())?;
@@ -200,7 +200,7 @@ impl Field {
         })
         .with_context(|| format!("placing a ring on node {node}"))?;
         let (ring, mut notes) = rings.pop().context("no ring was made")?;
-        let parts = together(&makers, vec![(); members], |()| place_huge_or_base(part, node));
+        let parts = Team::each(&makers, vec![(); members], |()| place_huge_or_base(part, node));
         let parts = parts.with_context(|| format!("placing streams on node {node}"))?;
         let huge_share = parts.iter().map(|placed| placed.huge_share).sum::<f64>();
         notes.extend(parts.iter().flat_map(|placed| placed.notes.iter().cloned()));
@@ -225,7 +225,7 @@ impl Field {
         let mut parts = std::mem::take(&mut self.parts);
         let before = std::mem::take(&mut self.arrays).into_iter();
         parts.extend(before.map(|arrays| unlocked(arrays).into_placed()));
-        for laid_out in together(&self.makers, parts, |part: Placed| {
+        for laid_out in Team::each(&self.makers, parts, |part: Placed| {
             let bytes = part.mapping.bytes().checked_sub(APART_BYTES);
             let bytes = bytes.context("a member's part of the memory holds no arrays")?;
             let mut arrays = Arrays::new(kernel, part, bytes)?;
@@ -241,7 +241,7 @@ impl Field {
     /// Compares what the kernel left with what it must have left.
     fn check(&self) -> Result<()> {
         let arrays = self.arrays.iter().collect();
-        together(&self.makers, arrays, |arrays: &Mutex<Arrays>| locked(arrays).demand_right())?;
+        Team::each(&self.makers, arrays, |arrays: &Mutex<Arrays>| locked(arrays).demand_right())?;
         Ok(())
     }
 
@@ -303,7 +303,7 @@ impl Field {
         Ok(())
     }
 
-    /// Runs a crew of the pair and verifies where each member ran. The clock is the kernel's, one
+    /// Runs a team of the pair and verifies where each member ran. The clock is the kernel's, one
     /// for all CPUs: counters of different sockets are not compared, and a step takes hundreds of
     /// its readings.
     fn run<S: FnMut() -> u64>(
@@ -320,8 +320,8 @@ impl Field {
         let (mut best, mut apart) = (None::<Shared>, None);
         for attempt in 0..ATTEMPTS {
             let window_ns = window_ns * LONGER.powi(attempt);
-            let crew = Crew::new(Clock::Monotonic, cpus.to_vec(), window_ns, rehearsal);
-            let shared = crew.run_probed(|member| {
+            let team = TeamWindow::new(Clock::Monotonic, cpus.to_vec(), window_ns, rehearsal);
+            let shared = team.run_probed(|member| {
                 let mut step = enlist(member);
                 let seen = &nodes[member];
                 // Called before and after the window: the last answer stays.
@@ -399,7 +399,7 @@ impl Field {
     }
 }
 
-/// The rate of a crew of one: in its median step, so that an interrupt or another's turn on the CPU
+/// The rate of a team of one: in its median step, so that an interrupt or another's turn on the CPU
 /// is not in it.
 fn lone_rate(shared: &Shared) -> f64 {
     let steady = shared.members.first().and_then(|member| member.steady_rate);

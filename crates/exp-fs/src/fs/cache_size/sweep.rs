@@ -1,19 +1,17 @@
-//! The sweep: sizes upwards, then between the two that have the knee between them; and the control
-//! group with a memory limit that it runs in.
+//! The sweep: sizes upwards, then between the two that have the knee between them.
 
 use super::grown::{BLOCK_BYTES, Grown, Limits, Pass};
 use super::sizes::{PASSES, STEP_BYTES, pass_limits};
 use super::{Limit, Swept};
-use crate::fs::file::{Account, Opened};
+use crate::fs::file::Opened;
+use crate::fs::job::{Account, OwnGroup, in_memory};
 use crate::fs::offered::text_at;
 use crate::fs::prelude::*;
 use bench::measure::{Settled, settle};
-use host::cgroup::{GroupPlace, cached_bytes};
-use host::text::{after, numbers};
+use host::cgroup::GroupPlace;
 use stats::ladder::Rung;
 use stats::quantile::median;
 use stats::step::step;
-use std::fs;
 
 const BLOCK: f64 = BLOCK_BYTES as f64;
 /// With fewer passes, the stretches of each are dealt out to so many blocks.
@@ -63,7 +61,7 @@ impl Sweep {
             Limit::Group(bytes) => Some(OwnGroup::make(&place(series)?, &name(bench)?, bytes)?),
             Limit::Memory => None,
         };
-        let of_group = group.as_ref().map(|group| group.dir.join("memory.stat"));
+        let of_group = group.as_ref().map(OwnGroup::stat);
         let stat = of_group.or_else(|| text_at(first, "memory_stat").map(PathBuf::from));
         Ok(Sweep {
             baseline: in_memory(stat.as_deref())?,
@@ -265,95 +263,9 @@ fn blocks_of(passes: &[Pass]) -> (Vec<f64>, Option<String>) {
     (dealt.collect(), Some(note))
 }
 
-/// A group of the worker's own; when this is dropped it goes back to where it was and removes the
-/// group.
-pub(super) struct OwnGroup {
-    name: String,
-    dir: PathBuf,
-    home: PathBuf,
-}
-
-impl OwnGroup {
-    /// Makes the group `name` with a limit; an empty one that an earlier worker of the run left
-    /// when it was killed is made anew.
-    pub(super) fn make(place: &GroupPlace, name: &str, limit_bytes: u64) -> Result<OwnGroup> {
-        let root = Path::new("/");
-        let dir = root.join(&place.parent).join(name);
-        let what = |doing: &str| format!("{doing} the control group {}", dir.display());
-        // Only an empty directory, or a group without processes, is removed by this.
-        if dir.is_dir() {
-            fs::remove_dir(&dir).with_context(|| what("removing"))?;
-        }
-        fs::create_dir(&dir).with_context(|| what("creating"))?;
-        let group = OwnGroup { name: name.to_owned(), dir, home: root.join(&place.home) };
-        let limit = group.dir.join(place.limit_file());
-        fs::write(&limit, limit_bytes.to_string())
-            .with_context(|| format!("setting the memory limit in {}", limit.display()))?;
-        let told = fs::read_to_string(&limit).context("reading back the memory limit")?;
-        // The kernel rounds down to whole pages.
-        let told: u64 = told.trim().parse().context("reading back the memory limit")?;
-        ensure!(
-            told <= limit_bytes && told > limit_bytes / 2,
-            "the control group's memory limit is {told} bytes instead of {limit_bytes}"
-        );
-        Ok(group)
-    }
-
-    /// Moves this process into the group. What it has touched so far stays charged where it was.
-    pub(super) fn enter(&self) -> Result<()> {
-        move_to(&self.dir)?;
-        let member = fs::read_to_string("/proc/self/cgroup")
-            .context("reading the worker's control group")?;
-        let ending = format!("/{}", self.name);
-        ensure!(
-            member.lines().any(|line| line.ends_with(&ending)),
-            "the worker was moved to the control group {} but is not in it",
-            self.name
-        );
-        Ok(())
-    }
-
-    /// Moves this process back to where it was.
-    pub(super) fn leave(&self) -> Result<()> {
-        move_to(&self.home)
-    }
-}
-
-impl Drop for OwnGroup {
-    fn drop(&mut self) {
-        // What stays is in the run's journal.
-        let _ = self.leave();
-        let _ = fs::remove_dir(&self.dir);
-    }
-}
-
-fn move_to(group: &Path) -> Result<()> {
-    let procs = group.join("cgroup.procs");
-    fs::write(&procs, std::process::id().to_string())
-        .with_context(|| format!("moving the worker by {}", procs.display()))
-}
-
-/// Bytes of file pages in memory: of a group by its `stat`, else `Cached` of /proc/meminfo.
-fn in_memory(stat: Option<&Path>) -> Result<u64> {
-    let (file, of): (&Path, fn(&str) -> Option<u64>) = match stat {
-        Some(stat) => (stat, cached_bytes),
-        None => (Path::new("/proc/meminfo"), of_meminfo),
-    };
-    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    of(&text).with_context(|| format!("{} has no count of file pages", file.display()))
-}
-
-fn of_meminfo(text: &str) -> Option<u64> {
-    let kib: u64 = numbers(after(text, "Cached:")?).next()?;
-    Some(kib << 10)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{OwnGroup, Pass, blocks_of, in_memory, of_meminfo, shows};
-    use host::cgroup::GroupPlace;
-    use host::{Outside, Root};
-    use std::fs;
+    use super::{Pass, blocks_of, shows};
 
     fn pass(stretches: Vec<f64>) -> Pass {
         let ns = stretches.iter().sum::<f64>();
@@ -381,43 +293,5 @@ mod tests {
         assert!(note.is_some_and(|note| note.starts_with("one pass:")));
         let (blocks, _) = blocks_of(&[pass(vec![2.0])]);
         assert_eq!(blocks, [2.0]);
-    }
-
-    #[test]
-    fn cached_is_not_swap_cached() {
-        let text = "MemFree: 1 kB\nSwapCached:  7 kB\nCached:   12 kB\n";
-        assert_eq!(of_meminfo(text), Some(12 << 10));
-        assert_eq!(of_meminfo("SwapCached: 7 kB\n"), None);
-        assert!(in_memory(None).is_ok_and(|bytes| bytes > 0));
-    }
-
-    fn place(version: u32, parent: &str) -> GroupPlace {
-        GroupPlace { version, parent: parent.to_owned(), home: "plumb-is-not-there".to_owned() }
-    }
-
-    #[test]
-    fn a_place_that_is_not_there_is_told_and_leaves_nothing() {
-        let place = place(1, "sys/fs/cgroup/plumb-is-not-there");
-        let refused = OwnGroup::make(&place, "plumb-test", 1 << 26).err();
-        let text = format!("{:#}", refused.expect("no such group"));
-        assert!(text.contains("plumb-is-not-there/plumb-test"), "{text}");
-    }
-
-    #[test]
-    fn a_group_that_a_killed_worker_left_stands_in_nobody_s_way() {
-        let parent = tempfile::tempdir().expect("a directory");
-        // An empty directory is to remove_dir what a group without processes is.
-        fs::create_dir(parent.path().join("plumb-x")).expect("made");
-        let place = place(2, &parent.path().to_str().expect("text")[1..]);
-        let group = OwnGroup::make(&place, "plumb-x", 1 << 26).expect("made anew");
-        let limit = fs::read_to_string(group.dir.join("memory.max")).expect("written");
-        assert_eq!(limit, "67108864");
-    }
-
-    #[test]
-    fn this_machine_says_where_or_why_not() {
-        let host = host::Host::read(&Root::live(Outside::default()));
-        let limits = host.limits;
-        assert_ne!(limits.memory_place.is_some(), limits.memory_place_refused.is_some());
     }
 }

@@ -1,21 +1,17 @@
 //! A round: the readers' files, what it costs, the readers set to work on their CPUs, and what they
 //! had written down.
 
-use super::readers::{Errand, Reader, ReaderWindow, Shared, read};
 use super::{As, Competing, ID};
-use crate::fs::file::{self, Account, BLOCK_BYTES, Mode, Opened, open, order_seed, seed_of};
-use crate::fs::offered::{common_clock, cost, describe_place, text_at};
+use crate::fs::file::{self, BLOCK_BYTES, Made, Mode};
+use crate::fs::io::workloads::one;
+use crate::fs::job::{
+    Below, Job, READS_LEAST, ReaderWindow, Region, Shared, WARM_READS, WINDOW_MOST_NS,
+};
+use crate::fs::offered::{common_clock, cost, describe_place, in_ns, settled, text_at};
 use crate::fs::prelude::*;
-use bench::measure::{Settled, settle};
 use host::format_cpus;
 use laws::fs::contention as law;
-
-/// A window lasts until the measured reader has had so many reads and each other one …
-pub(super) const READS_LEAST: u64 = 8;
-/// … but no longer than this, in ns.
-pub(super) const WINDOW_MOST_NS: f64 = 2e9;
-/// Reads of each reader before the common start.
-pub(super) const WARM_READS: u64 = 2;
+use laws::fs::io::{Files, Op, Work};
 
 /// For stated costs: a reader made and ended, files looked at before a case, a worker's start and
 /// end, in ns.
@@ -25,7 +21,7 @@ const FILE_NS: f64 = 1e5;
 const CASE_NS: f64 = 1e6;
 const WORKER_NS: f64 = 35e6;
 
-const REHEARSAL_NS: f64 = 1e6;
+const REHEARSAL_NS: u64 = 1_000_000;
 /// A CPU that readers used for this share of the window is what they wait for.
 const BUSY: f64 = 0.9;
 
@@ -72,74 +68,64 @@ pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
 }
 
 pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-    let dir = bench.order().directory()?.to_owned();
     let window_ns = match bench.order().rehearsal {
         true => REHEARSAL_NS,
-        false => series.setting("window").context("the window setting is missing")? as f64,
+        false => series.setting("window").context("the window setting is missing")?,
     };
-    let round = Duration::from_nanos(window_ns as u64) * series.cases.len() as u32;
-    let (mut files, mut settled): (Files, Option<Settled>) = (Files::default(), None);
+    let (dir, settled) = settled(bench, window_ns.saturating_mul(series.cases.len() as u64))?;
     bench.each_of::<Competing>(series, |bench, case, competing| {
-        let count = competing.competitors as usize + 1;
-        let files = cold(&mut files, &dir, competing.size, count)?;
-        // Once a round, before its first case.
-        let settled = match settled {
-            Some(settled) => settled,
-            None => *settled.insert(settle(&files[0].opened.file, round)?),
-        };
-        let cpus = cpus(&bench.order().cpus, count);
-        let errand = Errand {
-            kind: competing.readers,
-            clock: common_clock(bench, &cpus, window_ns)?,
-            window_ns,
-            is_free: bench.order().is_free(),
-        };
-        let readers = of_files(files, &cpus, &competing, bench.order().seed);
-        let number = text_at(case, "device_number");
-        let account = Account::begin(number);
-        let shared = read(&readers, errand)?;
-        // Processes have been reaped, and with that the kernel has added their counts to this
-        // one's.
-        let moved = account.end(shared.readers.iter().map(|had| had.asked).sum());
-        bench.declare(Declared::Cpus(&cpus));
+        let job = job(bench, case, &competing, &dir, window_ns)?;
+        let shared = job.competing(competing.readers)?;
+        bench.declare(Declared::Cpus(&job.cpus));
         bench.declare(Declared::Switches(switches_among(&shared.readers)));
-        let samples = record(case, bench, &shared, errand.clock)?;
+        let samples = record(case, bench, &shared, job.clock)?;
         describe(samples, &shared);
         describe_place(samples, case, settled);
-        moved.describe(samples);
-        samples.notes.extend(files[0].opened.notes.iter().cloned());
+        shared.moved.describe(samples);
+        samples.notes.extend(shared.notes);
         Ok(())
     });
     Ok(())
 }
 
-fn of_files<'file>(
-    files: &'file [Prepared],
-    cpus: &[usize],
+/// What the readers of a case do: each reads a file of its own, from a place of its own in each
+/// round and case, or a device remembers.
+fn job<'case>(
+    bench: &mut Bench,
+    case: &'case Case,
     competing: &Competing,
-    seed: u64,
-) -> Vec<Reader<'file>> {
-    // Other places in each round and case, or a device remembers.
-    let mut draw = fastrand::Rng::with_seed(order_seed(seed, &competing.id()));
-    let blocks = competing.size / BLOCK_BYTES as u64;
-    let placed = files.iter().zip(cpus);
-    placed
-        .map(|(file, cpu)| Reader {
-            file: &file.opened.file,
-            seed: file.seed,
-            blocks,
-            first: draw.u64(..),
-            random: competing.pattern == Pattern::Random,
-            cpu: *cpu,
-        })
-        .collect()
+    dir: &Path,
+    window_ns: u64,
+) -> Result<Job<'case>> {
+    let &Competing { size, pattern, competitors, .. } = competing;
+    let threads = competitors + 1;
+    let cpus = cpus(&bench.order().cpus, threads as usize);
+    let region = |index| {
+        let path = dir.join(name(size, index));
+        Region { path, start: 0, bytes: size, first: None }
+    };
+    let work = one(Op::Read, pattern, Mode::Direct, BLOCK_BYTES as u64);
+    Ok(Job {
+        work: Work { threads, files: Some(Files::Own), ..work },
+        regions: (0..threads).map(region).collect(),
+        pass: None,
+        seed: file::order_seed(bench.order().seed, &case.id),
+        clock: common_clock(bench, &cpus, window_ns as f64)?,
+        window_ns,
+        is_rate: false,
+        least: READS_LEAST,
+        most: u64::MAX,
+        below: Below::Device(text_at(case, "device_number")),
+        cpus,
+        is_free: bench.order().is_free(),
+    })
 }
 
 /// Involuntary switches of readers that have a CPU in common: each other's.
 fn switches_among(readers: &[ReaderWindow]) -> u64 {
-    let crowded = |cpu: usize| readers.iter().filter(|had| had.cpu == cpu).count() > 1;
-    let of = readers.iter().filter(|had| crowded(had.cpu));
-    of.map(|had| had.forced).sum()
+    let crowded = |cpu: usize| readers.iter().filter(|reader| reader.cpu == cpu).count() > 1;
+    let of = readers.iter().filter(|reader| crowded(reader.cpu));
+    of.map(|reader| reader.forced).sum()
 }
 
 /// Records the figures; the samples of the last, for what is to be said.
@@ -151,14 +137,14 @@ fn record<'bench>(
 ) -> Result<&'bench mut Samples> {
     let readers = &shared.readers;
     let sum = |of: fn(&ReaderWindow) -> u64| readers.iter().map(of).sum::<u64>();
-    let units: Vec<f64> = readers.iter().map(|had| had.units).collect();
-    let (reads, cpu_reads) = (sum(|had| had.reads), sum(|had| had.cpu_reads));
+    let units: Vec<f64> = readers.iter().map(|reader| reader.units).collect();
+    let (reads, cpu_reads) = (sum(|reader| reader.reads), sum(|reader| reader.cpu_reads));
     let bytes = units.iter().sum::<f64>() * BLOCK_BYTES as f64;
     let fairness = jain(&units).filter(|_| units.len() > 1);
     let figures = [
-        ("latency_all", reads, Some(clock.ns(sum(|had| had.ticks)) / reads as f64)),
+        ("latency_all", reads, Some(clock.ns(sum(|reader| reader.ticks)) / reads as f64)),
         ("bandwidth", reads, Some(bytes * 1e9 / shared.window_ns)),
-        ("cpu", cpu_reads, Some(sum(|had| had.cpu_ns) as f64 / cpu_reads as f64)),
+        ("cpu", cpu_reads, Some(sum(|reader| reader.cpu_ns) as f64 / cpu_reads as f64)),
         ("fairness", reads, fairness),
     ];
     for (metric, count, value) in figures {
@@ -166,12 +152,12 @@ fn record<'bench>(
             bench.record(case, metric, Values::batches(count, vec![value]))?;
         }
     }
-    let latencies: Vec<f64> = shared.latencies.iter().map(|ticks| clock.ns(*ticks)).collect();
-    bench.record(case, "latency", latencies)
+    let (listed, all) = in_ns(clock, std::iter::once(&shared.latencies));
+    bench.record(case, "latency", Values::counted(listed, &all))
 }
 
 fn describe(samples: &mut Samples, shared: &Shared) {
-    let reads = || shared.readers.iter().map(|had| had.units);
+    let reads = || shared.readers.iter().map(|reader| reader.units);
     let busiest = busiest(shared);
     let quantities = [
         ("window_ns", Some(shared.window_ns)),
@@ -180,10 +166,11 @@ fn describe(samples: &mut Samples, shared: &Shared) {
         ("busiest_cpu_share", busiest.map(|(_, share)| share)),
     ];
     samples.set_quantities(quantities);
-    if (shared.latencies.len() as u64) < READS_LEAST {
+    let measured = shared.latencies.total();
+    if measured < READS_LEAST {
         samples.notes.push(format!(
-            "the measured reader completed only {} reads in {:.1} s: the device is slow or busy",
-            shared.latencies.len(),
+            "the measured reader completed only {measured} reads in {:.1} s: the device is slow or \
+             busy",
             shared.window_ns / 1e9
         ));
     }
@@ -207,9 +194,9 @@ fn jain(shares: &[f64]) -> Option<f64> {
 /// The CPU that readers used most, and for which share of the window.
 fn busiest(shared: &Shared) -> Option<(usize, f64)> {
     let mut used: BTreeMap<usize, f64> = BTreeMap::new();
-    for had in &shared.readers {
-        let each = had.cpu_ns as f64 / had.cpu_reads.max(1) as f64;
-        *used.entry(had.cpu).or_default() += each * had.units;
+    for reader in &shared.readers {
+        let each = reader.cpu_ns as f64 / reader.cpu_reads.max(1) as f64;
+        *used.entry(reader.cpu).or_default() += each * reader.units;
     }
     let shares = used.into_iter().map(|(cpu, ns)| (cpu, ns / shared.window_ns));
     shares.max_by(|a, b| a.1.total_cmp(&b.1))
@@ -233,71 +220,32 @@ pub(super) fn bytes(files: &BTreeMap<u64, u64>) -> u64 {
 /// Writes all files of a series, on their device when this returns.
 pub(super) fn write(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let way_out = format!("fewer readers with --set {ID}.competitors=NUMBER");
-    let all = sizes(&series.cases).into_iter();
-    let names = all.flat_map(|(size, count)| (0..count).map(move |index| (size, index)));
-    let write = |(size, index)| {
-        let name = name(size, index);
-        file::write(dir, &name, size, seed_of(&dir.join(&name)), &way_out)
+    let files = |(size, count)| {
+        (0..count).map(move |index| Made { name: name(size, index), bytes: size })
     };
-    names.map(write).collect()
+    file::make(dir, sizes(&series.cases).into_iter().flat_map(files).collect(), &way_out)
 }
 
 fn name(size: u64, index: u64) -> String {
     format!("contention-{size}-{index}")
 }
 
-pub(super) struct Prepared {
-    pub(super) opened: Opened,
-    pub(super) seed: u64,
-}
-
-/// Files of each size that are open, from the first case that needs them to the round's end.
-pub(super) type Files = BTreeMap<u64, Vec<Prepared>>;
-
-/// The first `count` files of a size, open for direct reads and nowhere in the page cache.
-pub(super) fn cold<'file>(
-    files: &'file mut Files,
-    dir: &Path,
-    size: u64,
-    count: usize,
-) -> Result<&'file [Prepared]> {
-    let files = files.entry(size).or_default();
-    while files.len() < count {
-        let name = name(size, files.len() as u64);
-        let path = dir.join(&name);
-        let opened = open(&path, Mode::Direct).with_context(|| name.clone())?;
-        ensure!(opened.bytes == size, "the size of {name} changed since it was prepared");
-        let (memory, offset) = (opened.memory_alignment, opened.offset_alignment);
-        ensure!(
-            memory.max(offset) <= BLOCK_BYTES as u64,
-            "direct 4 KiB reads are impossible here: O_DIRECT needs an alignment of {offset} \
-             bytes ({memory} bytes in memory)"
-        );
-        files.push(Prepared { opened, seed: seed_of(&path) });
-    }
-    let files = &files[..count];
-    files.iter().try_for_each(|file| file.opened.make_cold(0, 0))?;
-    Ok(files)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Prepared, busiest, jain, of_files, switches_among};
-    use crate::fs::contention::readers::{ReaderWindow, Shared};
-    use crate::fs::contention::{As, Competing};
-    use crate::fs::file::Opened;
-    use crate::fs::prelude::*;
+    use super::{busiest, jain, switches_among};
+    use crate::fs::job::{Account, ReaderWindow, Shared};
+    use metal::io::Latencies;
 
     fn outcome(cpu: usize, units: f64, cpu_ns: u64, forced: u64) -> ReaderWindow {
         ReaderWindow {
             reads: units as u64,
-            units,
             ticks: 1,
+            units,
+            asked: units as u64,
             cpu_ns,
             cpu_reads: units as u64,
             forced,
             cpu,
-            asked: 4096,
         }
     }
 
@@ -309,28 +257,6 @@ mod tests {
     }
 
     #[test]
-    fn readers_of_each_case_and_round_begin_elsewhere() {
-        let opened = || Opened {
-            file: tempfile::tempfile().expect("a file"),
-            bytes: 64 << 20,
-            memory_alignment: 512,
-            offset_alignment: 512,
-            notes: Vec::new(),
-        };
-        let files = [opened(), opened()].map(|opened| Prepared { opened, seed: 1 });
-        let mut begun = BTreeSet::new();
-        for competitors in [1_u64, 4] {
-            let (readers, pattern) = (As::Processes, Pattern::Sequential);
-            let case = Competing { readers, size: 64 << 20, pattern, competitors };
-            for seed in [7, 8] {
-                let readers = of_files(&files, &[0, 1], &case, seed);
-                begun.extend(readers.iter().map(|reader| reader.first));
-            }
-        }
-        assert_eq!(begun.len(), 8);
-    }
-
-    #[test]
     fn a_full_cpu_is_found_among_all() {
         let shared = Shared {
             window_ns: 1000.0,
@@ -339,7 +265,9 @@ mod tests {
                 outcome(0, 10.0, 500, 0),
                 outcome(0, 10.0, 450, 0),
             ],
-            latencies: Vec::new(),
+            latencies: Latencies::new(0),
+            notes: Vec::new(),
+            moved: Account::begin(None).end(0),
         };
         let (cpu, share) = busiest(&shared).expect("CPUs");
         assert_eq!(cpu, 0);

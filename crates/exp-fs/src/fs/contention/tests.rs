@@ -1,9 +1,9 @@
-use super::round::{Files, cold, cpus, sizes};
+use super::round::{cpus, sizes};
 use super::{As, Competing, EXPERIMENT};
 use crate::fs::fixtures::{is_without_direct, on_disk, rehearsed};
 use crate::fs::prelude::*;
 use bench::experiment::fixtures::{bare_site, known, predicted, recorded, set, with_dir};
-use session::fixtures::{check, is_plain, offered, refused};
+use session::fixtures::{check, is_plain, refused};
 
 /// What a run may write in a directory that the user named.
 const NAMED_BYTES: u64 = 1 << 36;
@@ -148,26 +148,6 @@ fn readers_of_a_real_directory_have_every_figure_or_say_why_not() {
     }
     let left = std::fs::read_dir(dir.path()).expect("reads").count();
     assert_eq!(left, 4, "the prepared files and nothing else");
-}
-
-#[test]
-fn a_file_that_is_gone_is_named_and_others_are_to_be_had() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let site = with(bare_site(), NAMED_BYTES);
-    let set = [("competitors", "0,1")];
-    let series = offered(&EXPERIMENT, &site, Preset::Rehearsal, &set).series.remove(0);
-    let paths = EXPERIMENT.prepare(&series, dir.path(), &mut || ()).expect("room");
-    std::fs::remove_file(&paths[1]).expect("was there");
-    let mut files = Files::default();
-    if let Err(error) = cold(&mut files, dir.path(), 64 << 10, 1) {
-        // Where O_DIRECT is missing or faked.
-        let told = format!("{error:#}");
-        assert!(!is_plain(dir.path()) && told.contains("cache:"), "{told}");
-        return skips::part("file-system", told);
-    }
-    let error = cold(&mut files, dir.path(), 64 << 10, 2).err().expect("one is gone");
-    assert!(format!("{error:#}").contains("contention-65536-1"), "{error:#}");
-    cold(&mut files, dir.path(), 64 << 10, 1).expect("the first is there");
 }
 
 #[test]

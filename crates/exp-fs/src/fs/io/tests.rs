@@ -1,6 +1,6 @@
-use super::crew;
 use super::workloads::{self, KIB, MIB, one, ring};
 use super::{EXPERIMENT, ID, is_written_through};
+use crate::fs::job::{Below, Job};
 use crate::fs::prelude::*;
 use bench::experiment::fixtures::{known, recorded, sites, with_dir};
 use laws::fs::io::{self as law, Files, Mode, Op, Request, Work};
@@ -221,17 +221,20 @@ fn figures_of_fs_read_tell_of_cpu_time_and_of_longer_blocks() {
 }
 
 /// A case's operations with small files and a short window.
-fn task(dir: &Path, work: Work) -> crew::Task<'_> {
-    crew::Task {
-        dir,
+fn job(dir: &Path, work: Work, written: u64, is_written_through: bool) -> Job<'static> {
+    let sizes = workloads::Sizes { size: MIB, written };
+    Job {
         work,
-        sizes: workloads::Sizes { size: MIB, written: MIB },
+        regions: (0..work.threads).map(|at| workloads::region_of(dir, work, at, sizes)).collect(),
+        pass: None,
         seed: 1,
         clock: Clock::Monotonic,
-        window_ns: 1e5,
+        window_ns: 20_000_000,
         is_rate: false,
-        number: None,
-        is_written_through: false,
+        least: workloads::least(work),
+        most: workloads::most(work, written, is_written_through),
+        below: Below::Device(None),
+        cpus: vec![0; work.threads as usize],
         is_free: false,
     }
 }
@@ -253,14 +256,13 @@ fn buffered_writes_are_bounded_where_they_may_go_on_at_once() {
     let set = [("mode", "buffered"), ("op", "write"), ("size", "1MiB"), ("threads", "1")];
     let offer = offered(&guest(1 << 30), Preset::Standard, &set);
     EXPERIMENT.prepare(&offer.series[0], dir.path(), &mut || ()).expect("room");
-    let mut task = task(dir.path(), one(Op::Write, Pattern::Sequential, Mode::Buffered, 4 * KIB));
-    (task.is_written_through, task.sizes.written) = (true, 64 * KIB);
-    task.window_ns = 2e7;
-    let (did, _) = task.alone().expect("writes");
-    assert_eq!(did[0].ran.bytes, 64 * KIB);
-    task.is_written_through = false;
-    let (did, _) = task.alone().expect("writes");
-    assert!(did[0].ran.bytes > 64 * KIB);
+    let work = one(Op::Write, Pattern::Sequential, Mode::Buffered, 4 * KIB);
+    let bytes = |is_written_through| {
+        let job = job(dir.path(), work, 64 * KIB, is_written_through);
+        job.alone().expect("writes").bytes()
+    };
+    assert_eq!(bytes(true), 64 * KIB);
+    assert!(bytes(false) > 64 * KIB);
 }
 
 fn has_rings() -> bool {
@@ -320,12 +322,13 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
 fn data_that_is_not_what_was_prepared_fails_the_case() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("read"), vec![7; 1 << 20]).expect("room");
-    let task = task(dir.path(), one(Op::Read, Pattern::Sequential, Mode::Cached, 4 * KIB));
-    let error = task.alone().err().expect("other data");
+    let read = one(Op::Read, Pattern::Sequential, Mode::Cached, 4 * KIB);
+    let job = |threads| job(dir.path(), Work { threads, ..read }, MIB, false);
+    let error = job(1).alone().err().expect("other data");
     assert!(error.is::<WrongResult>(), "{error:#}");
     // Nor are figures had of a file that is not there, by one thread or two.
     std::fs::remove_file(dir.path().join("read")).expect("it is there");
-    assert!(task.alone().is_err());
-    let error = task.together(&[0, 0]).err().expect("no file");
+    assert!(job(1).alone().is_err());
+    let error = job(2).together().err().expect("no file");
     assert!(format!("{error:#}").contains("read"), "{error:#}");
 }

@@ -1,14 +1,16 @@
 //! Which cases a preset has, which of them yield a rate, and what each may write.
 
 use super::chosen;
-use crate::fs::file::{below, only_memory};
+use crate::fs::file::{Made, below, only_memory};
+use crate::fs::job::Region;
 use crate::fs::offered::{Offered, rounds};
 use crate::fs::prelude::*;
 use crate::fs::window::{self, RATE_CASES, SETTLED_NS};
 use laws::fs::io::{self as law, Engine, Files, Mode, Op, Request, Work};
+use metal::memory::base_page_bytes;
 
-pub(super) const KIB: u64 = 1 << 10;
-pub(super) const MIB: u64 = 1 << 20;
+pub(in crate::fs) const KIB: u64 = 1 << 10;
+pub(in crate::fs) const MIB: u64 = 1 << 20;
 /// Least operations of a case, however slow the device is.
 const LEAST: u64 = 8;
 /// A ring is filled so often, at least: what is submitted first meets an idle device.
@@ -25,12 +27,12 @@ const SIZE_LEAST: u64 = 8 * MIB;
 /// File systems write no less than a page.
 const PAGE: u64 = 4096;
 
-pub(super) const READS: [Mode; 3] = [Mode::Direct, Mode::Cold, Mode::Cached];
-pub(super) const WRITES: [Mode; 4] =
+pub(in crate::fs) const READS: [Mode; 3] = [Mode::Direct, Mode::Cold, Mode::Cached];
+pub(in crate::fs) const WRITES: [Mode; 4] =
     [Mode::Buffered, Mode::BufferedFdatasync, Mode::Direct, Mode::Dsync];
 
 /// A chosen case as it is, if there is such a thing: several threads have files.
-pub(super) fn existing(work: Work) -> Option<Work> {
+pub(in crate::fs) fn existing(work: Work) -> Option<Work> {
     let modes: &[Mode] = if work.is_read() { &READS } else { &WRITES };
     let exists = modes.contains(&work.mode)
         && (work.is_ring() || work.depth == 1)
@@ -42,7 +44,7 @@ pub(super) fn existing(work: Work) -> Option<Work> {
 }
 
 /// Operations of a thread, at least.
-pub(super) fn least(work: Work) -> u64 {
+pub(in crate::fs) fn least(work: Work) -> u64 {
     match work.engine {
         Engine::Uring => LEAST.max(FILLS * work.depth),
         Engine::Psync => LEAST.div_ceil(work.threads).max(2),
@@ -52,20 +54,30 @@ pub(super) fn least(work: Work) -> u64 {
 /// Bytes that all threads of the case together may write in a round, `each` where its least
 /// operations are fewer; also the part of the file that buffered writes go round in, because what
 /// is written again in memory goes to the device once.
-pub(super) fn most_written(work: Work, each: u64) -> u64 {
+pub(in crate::fs) fn most_written(work: Work, each: u64) -> u64 {
     match work.op {
         Op::Read => 0,
         Op::Write => each.max(least(work) * work.threads * work.block.max(PAGE)),
     }
 }
 
+/// Operations of a thread at most, where `each` bytes are written: as many as it likes if they
+/// stay in memory.
+pub(in crate::fs) fn most(work: Work, each: u64, is_written_through: bool) -> u64 {
+    if work.is_read() || work.mode == Mode::Buffered && !is_written_through {
+        return u64::MAX;
+    }
+    let page = base_page_bytes() as u64;
+    (most_written(work, each) / work.threads / work.block.max(page)).max(least(work))
+}
+
 /// A psync case of one thread.
-pub(super) const fn one(op: Op, pattern: Pattern, mode: Mode, block: u64) -> Work {
+pub(in crate::fs) const fn one(op: Op, pattern: Pattern, mode: Mode, block: u64) -> Work {
     Work { op, pattern, mode, block, engine: Engine::Psync, depth: 1, threads: 1, files: None }
 }
 
 /// The same by a ring, past the page cache.
-pub(super) const fn ring(op: Op, pattern: Pattern, block: u64, depth: u64) -> Work {
+pub(in crate::fs) const fn ring(op: Op, pattern: Pattern, block: u64, depth: u64) -> Work {
     Work { engine: Engine::Uring, depth, ..one(op, pattern, Mode::Direct, block) }
 }
 
@@ -74,7 +86,7 @@ const fn many(work: Work, threads: u64, files: Files) -> Work {
     Work { threads, files: Some(files), ..work }
 }
 
-pub(super) const QUICK: [Work; 4] = [
+pub(in crate::fs) const QUICK: [Work; 4] = [
     one(Op::Read, Pattern::Sequential, Mode::Direct, MIB),
     ring(Op::Read, Pattern::Random, 4 * KIB, 32),
     one(Op::Write, Pattern::Sequential, Mode::Direct, 4 * KIB),
@@ -83,7 +95,7 @@ pub(super) const QUICK: [Work; 4] = [
 
 const RANDOM_READ: Work = one(Op::Read, Pattern::Random, Mode::Direct, 4 * KIB);
 
-pub(super) const STANDARD: [Work; 24] = [
+pub(in crate::fs) const STANDARD: [Work; 24] = [
     one(Op::Read, Pattern::Sequential, Mode::Direct, 4 * KIB),
     one(Op::Read, Pattern::Sequential, Mode::Direct, MIB),
     RANDOM_READ,
@@ -122,7 +134,7 @@ const CREWS: [(u64, Option<Files>); 5] = [
 
 /// Whether a case is one of R3's grid of blocks and threads, whose reads and writes went through the
 /// page cache.
-pub(super) fn is_of_r3(work: &Work) -> bool {
+pub(in crate::fs) fn is_of_r3(work: &Work) -> bool {
     !work.is_ring()
         && [1, KIB, MIB].contains(&work.block)
         && matches!(work.mode, Mode::Cold | Mode::Cached | Mode::Buffered)
@@ -131,7 +143,7 @@ pub(super) fn is_of_r3(work: &Work) -> bool {
 
 /// Everything that the catalogue lists; small blocks first, so that what may be written is spent on
 /// many cases.
-pub(super) fn everything() -> Vec<Work> {
+pub(in crate::fs) fn everything() -> Vec<Work> {
     let mut all = Vec::new();
     for block in BLOCKS {
         for (threads, files) in CREWS {
@@ -156,16 +168,16 @@ pub(super) fn everything() -> Vec<Work> {
 
 /// What may be read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sizes {
+pub(in crate::fs) struct Sizes {
     /// Of the file that is read, in bytes.
-    pub(super) size: u64,
+    pub(in crate::fs) size: u64,
     /// Bytes that a case writes in a round, where its least operations are fewer.
-    pub(super) written: u64,
+    pub(in crate::fs) written: u64,
 }
 
 /// Bytes that each case writes in a round: as many as a share of what may be written gives to each
 /// of those chosen, within bounds.
-pub(super) fn written_each(site: &Site, params: &Params, works: &[Work]) -> u64 {
+pub(in crate::fs) fn written_each(site: &Site, params: &Params, works: &[Work]) -> u64 {
     let writes = works.iter().filter(|work| !work.is_read()).count() as u64;
     let share = device::allowance(site, super::ID) / WRITTEN_SHARE;
     let each = device::coarse(share / rounds(params.preset) / writes.max(1));
@@ -174,7 +186,7 @@ pub(super) fn written_each(site: &Site, params: &Params, works: &[Work]) -> u64 
 
 /// The size of the file that is read: the preset's as far as it may be written, halved until as many
 /// of the standard preset's cases have room as can.
-pub(super) fn size_for(site: &Site, params: &Params, written: u64, works: &[Work]) -> u64 {
+pub(in crate::fs) fn size_for(site: &Site, params: &Params, written: u64, works: &[Work]) -> u64 {
     let wanted = match params.preset {
         Preset::Rehearsal => MIB,
         Preset::Quick => 64 * MIB,
@@ -192,7 +204,7 @@ pub(super) fn size_for(site: &Site, params: &Params, written: u64, works: &[Work
 }
 
 /// The cases to measure; those that cannot be here with their reasons.
-pub(super) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Work>) -> Offered {
+pub(in crate::fs) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Work>) -> Offered {
     let size = sizes.size;
     let ground = below(site);
     let logical =
@@ -296,7 +308,7 @@ fn put_rate(site: &Site, params: &Params, work: Work, rate_ns: Option<u64>, case
 
 /// Bytes that a case writes in a round at most, where its least operations are fewer: so many as
 /// its window needs where it yields a rate, else as any.
-pub(super) fn written(case: &Case, each: u64) -> u64 {
+pub(in crate::fs) fn written(case: &Case, each: u64) -> u64 {
     let of_rate = case.at.get(WRITTEN_AT).and_then(Value::int);
     of_rate.unwrap_or(each)
 }
@@ -309,20 +321,14 @@ fn fewer_bytes(case: &Case) -> &'static str {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Made {
-    pub(super) name: String,
-    pub(super) bytes: u64,
-}
-
 /// What writes go to: half of the size that is read, and 32 MiB at most.
-pub(super) fn written_bytes(size: u64) -> u64 {
+pub(in crate::fs) fn written_bytes(size: u64) -> u64 {
     (size / 2).min(32 * MIB)
 }
 
 /// The files of some cases: those that are read are never written. Threads with files of their own
 /// have as many as the most threads, each a part of the size.
-pub(super) fn files(works: impl IntoIterator<Item = Work>, size: u64) -> Vec<Made> {
+pub(in crate::fs) fn files(works: impl IntoIterator<Item = Work>, size: u64) -> Vec<Made> {
     let mut all: Vec<Made> = Vec::new();
     let each = works.into_iter().flat_map(|work| (0..work.threads).map(move |at| (work, at)));
     for made in each.map(|(work, member)| file_of(work, member, size)) {
@@ -336,7 +342,7 @@ pub(super) fn files(works: impl IntoIterator<Item = Work>, size: u64) -> Vec<Mad
 /// Threads with files of their own have so much of the size each.
 const PARTS: u64 = 4;
 
-pub(super) fn file_of(work: Work, member: u64, size: u64) -> Made {
+pub(in crate::fs) fn file_of(work: Work, member: u64, size: u64) -> Made {
     let (name, all) = match work.op {
         Op::Read => ("read", size),
         Op::Write => ("write", written_bytes(size)),
@@ -348,16 +354,16 @@ pub(super) fn file_of(work: Work, member: u64, size: u64) -> Made {
 }
 
 /// The part of its file that a thread works in: all of its own, or its share of the common one.
-pub(super) fn region_of(work: Work, member: u64, sizes: Sizes) -> (u64, u64) {
-    let whole = file_of(work, member, sizes.size).bytes;
+pub(in crate::fs) fn region_of(dir: &Path, work: Work, member: u64, sizes: Sizes) -> Region {
+    let made = file_of(work, member, sizes.size);
     let (start, share) = match work.files {
         Some(Files::Shared) => {
-            let share = whole / work.threads / PAGE * PAGE;
+            let share = made.bytes / work.threads / PAGE * PAGE;
             (member * share, share)
         }
-        _ => (0, whole),
+        _ => (0, made.bytes),
     };
-    let limited = match work.mode {
+    let bytes = match work.mode {
         // Brought into memory before each case: a part is enough.
         Mode::Cached => share.min(16 * MIB),
         Mode::Buffered => {
@@ -365,5 +371,6 @@ pub(super) fn region_of(work: Work, member: u64, sizes: Sizes) -> (u64, u64) {
         }
         _ => share,
     };
-    (start, limited)
+    let first = (work.mode == Mode::Cold).then_some(start);
+    Region { path: dir.join(made.name), start, bytes, first }
 }

@@ -1,27 +1,19 @@
-//! Reads of files below a mounted directory, through the kernel; on which mount an open file lies;
-//! and what the kernel's NFS client counted of a case's reads: how long they were on the wire and
-//! at the server, how long the client itself took, and what really came from the server.
+//! Files below a mounted directory, read through the kernel, and on which mount an open file lies.
 //!
 //! What was named may be a link to elsewhere, and a server's parts may be mounted where they are
 //! first looked into: the kernel's number of the mount says, the path does not.
 
-mod timed;
-
-use super::passes::drive;
+use super::Look;
 use super::target::server_of;
-use super::{Look, SHARE_UNTOLD};
-use crate::fs::file::{Mode, Opened, open, right, write};
+use crate::fs::file::{self, Made, Mode};
+use crate::fs::job::{Below, Job};
 use crate::fs::offered::text_at;
 use crate::fs::prelude::*;
 use host::block::{is_mounted, mount_with_id};
-use host::mountstats::{Bytes, MountStats, Operation, at_target};
+use laws::fs::read::Read;
 use metal::storage::file_system;
-use record::note::Note;
 use std::fs::read_to_string;
 use std::os::fd::AsRawFd;
-
-/// Every file's data is of this seed and its size.
-const SEED: u64 = 0x7265_6d6f_7465;
 
 fn name(bytes: u64) -> String {
     format!("remote-{bytes}")
@@ -29,86 +21,59 @@ fn name(bytes: u64) -> String {
 
 pub(super) fn prepare(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let first = series.cases.first().context("the series has no case")?;
-    let opened = std::fs::File::open(dir).context("opening the directory")?;
+    let opened = File::open(dir).context("opening the directory")?;
     place_of(&opened, first).with_context(|| dir.display().to_string())?;
     let sizes: BTreeSet<u64> = series.cases.iter().filter_map(|case| case.int("size")).gather();
-    let made = |bytes| write(dir, &name(bytes), bytes, SEED ^ bytes, "--set fs.remote.size=SIZE");
-    sizes.into_iter().map(made).collect()
-}
-
-/// A file in one of the ways to read it.
-pub(super) struct File {
-    opened: Opened,
-    mode: Mode,
-    seed: u64,
-    is_warm: bool,
-}
-
-impl File {
-    /// Sees to what has to hold before a pass: no page in a cache of this machine, or all pages.
-    pub(super) fn begin_pass(&mut self) -> Result<()> {
-        match self.mode {
-            Mode::Cached if self.is_warm => Ok(()),
-            Mode::Cached => {
-                self.is_warm = true;
-                self.opened.warm(0, 0)
-            }
-            _ => self.opened.make_cold(0, 0),
-        }
-    }
-
-    /// Demands that a block holds what was written there.
-    pub(super) fn check(&self, block: &[u8], offset: u64) -> Result<()> {
-        ensure!(
-            right(block, self.seed, offset),
-            "the data read at {offset} differs from what was written there"
-        );
-        Ok(())
-    }
+    let files = sizes.into_iter().map(|bytes| Made { name: name(bytes), bytes }).collect();
+    file::make(dir, files, "--set fs.remote.size=SIZE")
 }
 
 pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
     let dir = bench.order().directory()?;
     demand_mount(case)?;
-    let bytes = case.int("size").context("the case has no size")?;
-    let mode = look.mode;
-    // Opened anew: what the client keeps of attributes is asked for again (close-to-open), and
-    // nothing that it learnt of earlier reads counts.
-    let opened = open(&dir.join(name(bytes)), mode)?;
-    ensure!(opened.bytes == bytes, "the size of the prepared file changed");
+    let Look { pattern, mode, size } = look;
+    let path = dir.join(name(size));
+    let opened = file::open(&path, Mode::Cached)?;
+    ensure!(opened.bytes == size, "the size of the prepared file changed");
     let place = place_of(&opened.file, case).with_context(|| dir.display().to_string())?;
     let facts = file_system(&opened.file).context("statfs")?;
-    let mut notes: Vec<String> = opened.notes.iter().cloned().chain(place.note).collect();
-    let mut file = File { opened, mode, seed: SEED ^ bytes, is_warm: false };
-    file.begin_pass()?;
-    let before = counters(&place.target);
-    let passes = drive(bench, look.pattern, bytes, &mut file)?;
-    let counted = before.and_then(|before| since(&before, &counters(&place.target)?));
-    let asked = passes.bytes();
-    if mode == Mode::Cached {
-        notes.push("read from the local page cache, which was filled first".to_owned());
-    } else {
-        let given = render(bytes as f64, Unit::B);
-        notes.push(format!(
-            "this run wrote these {given} to the server, which may answer from memory"
-        ));
-        let uncounted =
-            "this file system does not count its requests, so a cache of its client may answer";
-        notes.extend(counted.is_none().then(|| uncounted.to_owned()));
-    }
+    // The job opens it anew: what the client keeps of attributes is asked for again
+    // (close-to-open), and nothing that it learnt of earlier reads counts.
+    drop(opened);
+    let read = Read { pattern, mode, size };
+    let below = Below::Server(&place.target);
+    let job = Job::passes(bench, &case.id, &read, path, bench.order().case_ns, below);
+    let mut done = job.alone()?;
+    let (asked, counted) = (done.bytes(), done.seen.server.take());
     if let Some(counted) = &counted {
         counted.record(bench, case)?;
     }
-    let samples = passes.record(bench, case)?;
-    samples.set_quantities([
-        ("statfs_magic", facts.magic as f64),
-        ("statfs_block_bytes", facts.block_bytes as f64),
-    ]);
-    if let Some(counted) = &counted {
-        counted.describe(samples, asked, mode == Mode::Cached);
+    done.record(bench, case, &job, "latency", |samples| {
+        samples.set_quantities([
+            ("statfs_magic", facts.magic as f64),
+            ("statfs_block_bytes", facts.block_bytes as f64),
+        ]);
+        let is_cached = mode == Mode::Cached;
+        if let Some(counted) = &counted {
+            counted.describe(samples, asked, is_cached);
+        }
+        samples.notes.extend(place.note.clone());
+        samples.notes.extend(origin(size, is_cached, counted.is_some()));
+    })
+}
+
+/// From where the blocks of a file of so many bytes may have come.
+fn origin(bytes: u64, is_cached: bool, is_counted: bool) -> Vec<String> {
+    if is_cached {
+        return vec!["read from the local page cache, which was filled first".to_owned()];
     }
-    samples.notes.extend(notes);
-    Ok(())
+    let given = render(bytes as f64, Unit::B);
+    let by_server =
+        format!("this run wrote these {given} to the server, which may answer from memory");
+    let uncounted =
+        "this file system does not count its requests, so a cache of its client may answer";
+    let uncounted = (!is_counted).then(|| uncounted.to_owned());
+    [by_server].into_iter().chain(uncounted).collect()
 }
 
 /// Demands that what was mounted in planning still is. Where a program behind FUSE has ended, the
@@ -134,7 +99,7 @@ struct Place {
 }
 
 /// Where a file or directory lies, which must be at the server that a case was planned for.
-fn place_of(file: &std::fs::File, case: &Case) -> Result<Place> {
+fn place_of(file: &File, case: &Case) -> Result<Place> {
     let facts = read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()));
     let facts = facts.context("reading the mount ID")?;
     let id = mount_id(&facts).context("the kernel does not report mount IDs in fdinfo")?;
@@ -174,107 +139,10 @@ fn decide(mountinfo: &str, id: u64, case: &Case) -> Result<Place> {
     Ok(Place { target: mount.target, note })
 }
 
-const READ: &str = "READ";
-/// Times are whole milliseconds of all reads together: below so many a mean of them says nothing.
-const RESOLVED_MS: u64 = 10;
-const NS_PER_MS: f64 = 1e6;
-
-struct Since {
-    read: Operation,
-    bytes: Option<Bytes>,
-}
-
-/// Share of what was asked for that did not come from the server.
-fn share_from_cache(asked: u64, came: u64) -> Option<f64> {
-    (asked > 0).then(|| asked.saturating_sub(came) as f64 / asked as f64)
-}
-
-/// The note if the server sent less than was requested, and the counter behind it.
-fn cache_note(share: f64, counted_by: &str) -> Option<Note> {
-    (share > SHARE_UNTOLD).then(|| {
-        Note::cache(format!(
-            "cache: {:.0} % of the data did not come from the server ({counted_by})",
-            share * 100.0
-        ))
-    })
-}
-
-/// The counters of what is mounted at a place; `None` where that is not of NFS.
-fn counters(target: &str) -> Option<MountStats> {
-    at_target(&read_to_string("/proc/self/mountstats").ok()?, target)
-}
-
-/// What was counted between; `None` where it was mounted anew meanwhile.
-fn since(before: &MountStats, now: &MountStats) -> Option<Since> {
-    let read = |stats: &MountStats| stats.operations.get(READ).copied().unwrap_or_default();
-    let bytes = match (now.bytes, before.bytes) {
-        (Some(now), Some(before)) => Some(now.since(before)?),
-        _ => None,
-    };
-    Some(Since { read: read(now).since(read(before))?, bytes })
-}
-
-impl Since {
-    /// Share of what was asked for that did not come from the server in these reads.
-    fn cache_share(&self, asked: u64) -> Option<f64> {
-        share_from_cache(asked, self.bytes?.server_read)
-    }
-
-    /// Puts what was counted beside a case's figure, and a note beginning `cache:` if the server
-    /// sent less than was requested although no local cache held the data.
-    fn describe(&self, samples: &mut Samples, asked: u64, is_cached: bool) {
-        let (again, share) = (self.read.retransmissions(), self.cache_share(asked));
-        let quantities = [
-            ("asked_bytes", Some(asked as f64)),
-            ("nfs_reads", Some(self.read.count as f64)),
-            ("nfs_retransmissions", Some(again as f64)),
-            ("nfs_rtt_sum_ns", Some(self.read.rtt_ms as f64 * NS_PER_MS)),
-            ("nfs_timeouts", Some(self.read.timeouts as f64)),
-            ("nfs_errors", self.read.errors.map(|errors| errors as f64)),
-            ("server_bytes", self.bytes.map(|bytes| bytes.server_read as f64)),
-            ("cache_share", share),
-        ];
-        samples.set_quantities(quantities);
-        if !is_cached {
-            let note = share.and_then(|share| cache_note(share, "mountstats"));
-            samples.notes.extend(note);
-        }
-        if again > 0 {
-            samples.notes.push(format!(
-                "{again} of {} read requests were retransmitted",
-                self.read.transmissions
-            ));
-        }
-    }
-
-    /// Records the times of one read, where there were enough for the counters' milliseconds.
-    fn record(&self, bench: &mut Bench, case: &Case) -> Result<()> {
-        for (metric, value_ns) in self.times() {
-            bench.record(case, metric, Values::batches(self.read.count, vec![value_ns]))?;
-        }
-        Ok(())
-    }
-
-    fn times(&self) -> Vec<(&'static str, f64)> {
-        let read = self.read;
-        if read.count == 0 || read.rtt_ms < RESOLVED_MS {
-            return Vec::new();
-        }
-        let mean = |ms: f64| ms * NS_PER_MS / read.count as f64;
-        vec![
-            ("rpc_queue", mean(read.queue_ms as f64)),
-            ("rpc_rtt", mean(read.rtt_ms as f64)),
-            ("rpc_execute", mean(read.execute_ms as f64)),
-            ("rpc_client", mean(read.execute_ms as f64 - read.rtt_ms as f64)),
-        ]
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Place, decide, mount_id, place_of, since};
+    use super::{Place, decide, mount_id, place_of};
     use bench::prelude::*;
-    use host::mountstats::at_target;
 
     const MOUNTS: &str = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
         31 22 0:50 / /far rw - nfs4 files:/exp rw,vers=4.2,addr=10.0.0.2\n\
@@ -331,37 +199,5 @@ mod tests {
         let file = tempfile::tempfile().expect("a file");
         let case = planned(&[("mount_point", "/far"), ("file_system", "nfs4")]);
         assert!(place_of(&file, &case).is_err());
-    }
-
-    /// A mount's counters after `count` reads of 4 KiB.
-    fn text(count: u64, sent: u64, rtt_ms: u64, execute_ms: u64, server_bytes: u64) -> String {
-        format!(
-            "device s:/x mounted on /m with fstype nfs4 statvers=1.1\n\
-             \tbytes:\t0 0 {} 0 {server_bytes} 0 0 0\n\
-             \t        READ: {count} {sent} 0 {} {} 1 {rtt_ms} {execute_ms} 0\n",
-            count * 4096,
-            count * 200,
-            count * 4200
-        )
-    }
-
-    #[test]
-    fn a_read_s_time_is_divided_between_wire_and_client() {
-        let stats = |text: &str| at_target(text, "/m").expect("is mounted");
-        let before = stats(&text(100, 100, 1000, 1100, 100 * 4096));
-        let now = stats(&text(300, 301, 1500, 1700, 250 * 4096));
-        let since = since(&before, &now).expect("one mount");
-        let times = since.times();
-        let of = |name: &str| times.iter().find(|(have, _)| *have == name).expect("told").1;
-        assert_eq!((of("rpc_rtt"), of("rpc_execute")), (2.5e6, 3e6));
-        assert_eq!((of("rpc_client"), of("rpc_queue")), (0.5e6, 0.0));
-        assert_eq!(since.read.retransmissions(), 1);
-        // Of 200 blocks the server gave 150.
-        assert_eq!(since.cache_share(200 * 4096), Some(0.25));
-        // Mounted anew: no difference.
-        assert!(super::since(&now, &before).is_none());
-        // Too little time for counters of milliseconds.
-        let short = stats(&text(110, 110, 1005, 1106, 110 * 4096));
-        assert!(super::since(&before, &short).expect("one mount").times().is_empty());
     }
 }

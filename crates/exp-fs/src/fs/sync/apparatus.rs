@@ -1,7 +1,7 @@
 //! One durable write after another, each by itself, with what the device counted around them all.
 
-use super::counted::{Count, Counted};
 use crate::fs::file::{Opened, open_with};
+use crate::fs::job::{Count, Counted};
 use crate::fs::offered::{describe_place, text_at};
 use crate::fs::prelude::*;
 use bench::measure::Settled;

@@ -4,7 +4,7 @@ use super::receive::{quiet, receive};
 use super::reports;
 use super::send::send;
 use super::shape::{Ask, Datagrams, NUMBER_BYTES, RUN_MAX, Received, Sent, Shape, limited};
-use crate::net::ends::{Call, Dial, Door, PATIENCE};
+use crate::net::wire::{Call, Dialer, Acceptor, PATIENCE};
 use crate::net::place::{Turns, Used, listed, near_cpus, pin_far};
 use bench::measure::FarEnd;
 use bench::prelude::*;
@@ -60,7 +60,7 @@ pub(super) fn is_burst(of: &Bytes, at: &Case) -> bool {
 
 pub(super) fn measure(
     bench: &mut Bench,
-    dial: &mut Dial,
+    dialer: &mut Dialer,
     case: &Case,
     bytes: Bytes,
     interval_ns: u64,
@@ -71,10 +71,10 @@ pub(super) fn measure(
     bench.declare(Declared::Cpus(&cpus));
     let run_ns = run_ns(&shape.bytes, case, bench.order().case_ns);
     let ask = Ask { run_ns, interval_ns };
-    let mut line = dial.call(case, &ask).context(Unreachable)?;
+    let mut line = dialer.call(case, &ask).context(Unreachable)?;
     let turns = Turns::begin();
     let mut transfer = || {
-        let sockets = dial.sockets(&mut line, shape.bytes.protocol, shape.streams)?;
+        let sockets = dialer.sockets(&mut line, shape.bytes.protocol, shape.streams)?;
         let sockets = limited(sockets, quiet(&line))?;
         let counts = match (shape.bytes.transfer, shape.bytes.direction) {
             (Transfer::Steady, Direction::Up) => {
@@ -85,7 +85,7 @@ pub(super) fn measure(
             (Transfer::Steady, Direction::Down) => {
                 receive(&sockets, &shape, &ask, &cpus, &mut line)?
             }
-            _ => return reports::measure(bench, case, &shape, &ask, (&cpus, &sockets), &mut line),
+            _ => return reports::measure(bench, case, &shape, &ask, (&cpus, sockets), &mut line),
         };
         counts.record(bench, case, &shape)
     };
@@ -96,7 +96,7 @@ pub(super) fn measure(
     measured.map_err(|error| line.explained(error, WORDS_WITHIN))
 }
 
-pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
+pub(super) fn serve(acceptor: &mut Acceptor, far: &mut FarEnd, call: &mut Call) -> Result<()> {
     let shape = Shape::new(call.decode()?, &call.case)?;
     let mut ask: Ask = call.ask()?;
     ask.run_ns = ask.run_ns.min(RUN_MAX.as_nanos() as u64);
@@ -104,7 +104,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let cpus = shape.cpus(&far.order().cpus, false);
     far.use_cpus(&cpus);
     let line = &mut call.line;
-    let sockets = door.sockets(far, line, shape.bytes.protocol, shape.streams)?;
+    let sockets = acceptor.sockets(far, line, shape.bytes.protocol, shape.streams)?;
     let sockets = limited(sockets, quiet(line))?;
     let turns = Turns::begin();
     match (shape.bytes.transfer, shape.bytes.direction) {
@@ -115,7 +115,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         (Transfer::Steady, Direction::Down) => {
             send(&sockets, &shape, &ask, &cpus, line)?;
         }
-        _ => reports::serve(&sockets, &shape, &cpus, line)?,
+        _ => reports::serve(&sockets, &shape, &ask, &cpus, line)?,
     }
     if shape.shares_cpus(far.order().cpus.len()) {
         far.planned_switches(turns.taken());

@@ -3,17 +3,16 @@
 use super::ends::Counts;
 use super::shape::{
     Ask, Begun, Enough, NUMBER_BYTES, Numbers, RUN_MAX, Received, STALL, Sent, Shape, buffer_bytes,
-    filled, is_timeout, softirq_cpus,
+    softirq_cpus,
 };
-use crate::net::ends::{Line, PATIENCE, Socket};
 use crate::net::place::Usage;
+use crate::net::wire::timed::{pattern, pull};
+use crate::net::wire::{Line, PATIENCE, Socket};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Gate, beside};
 use metal::backlog;
-use metal::socket::{Wait, receive as receive_bytes};
+use metal::socket::Wait;
 use stats::steady::{BLOCKS, Log, Steady, steady};
-use std::io::ErrorKind;
-use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -75,15 +74,15 @@ pub(super) fn receive(
     let watch = Watch::new(sockets.len(), plan.block / POINTS);
     let prepare = |(stream, socket): (usize, &Socket)| {
         // Now: once the gate is open the sender may be ahead of this thread.
-        let dropped = match socket {
-            Socket::Stream(_) => 0,
-            Socket::Datagram(socket) => backlog::dropped(socket.as_fd()).context("SO_MEMINFO")?,
+        let dropped = match socket.is_stream {
+            true => 0,
+            false => backlog::dropped(socket.as_fd()).context("SO_MEMINFO")?,
         };
-        Ok((stream, filled(shape.read_bytes()), dropped))
+        Ok((stream, pattern(shape.read_bytes()), dropped))
     };
-    let work = |(stream, mut buffer, dropped): (usize, Vec<u8>, u32)| match &sockets[stream] {
-        Socket::Stream(socket) => pull(socket, &mut buffer, &watch.logs[stream], &watch),
-        Socket::Datagram(socket) => catch(socket, &mut buffer, dropped, stream, &watch),
+    let work = |(number, mut buffer, dropped): (usize, Vec<u8>, u32)| match &sockets[number] {
+        socket if socket.is_stream => stream(socket, &mut buffer, &watch.logs[number], &watch),
+        socket => catch(socket, &mut buffer, dropped, number, &watch),
     };
     let mut broke = false;
     let conduct = |gate: &Gate| {
@@ -221,43 +220,36 @@ impl Watch {
     }
 }
 
-fn pull(
-    socket: &TcpStream,
+fn stream(
+    socket: &Socket,
     buffer: &mut [u8],
     log: &Mutex<Log>,
     watch: &Watch,
 ) -> Result<Received> {
     let mut stream = Received::default();
-    let (mut next, mut wait) = (Duration::ZERO, Wait::Block);
-    loop {
-        match receive_bytes(socket.as_fd(), buffer, wait) {
-            Ok(0) => return Ok(stream),
-            Ok(bytes) => {
-                stream.bytes += bytes as u64;
-                stream.calls += 1;
-                let now = watch.now();
-                wait = watch.wait_for(buffer.len(), stream.bytes, now);
-                if now >= next {
-                    next = now + watch.step;
-                    write_down(log, now, stream.bytes);
-                    ensure!(!watch.is_over(), "given up");
-                    ensure!(now < 2 * RUN_MAX, "the sender does not stop");
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if is_timeout(&error) => {
-                bail!("no data arrived for {} s", STALL.as_secs())
-            }
-            Err(error) => return Err(error).context("receiving"),
+    let (room, mut next) = (buffer.len(), Duration::ZERO);
+    let received = |bytes| {
+        stream.bytes = bytes;
+        stream.calls += 1;
+        let now = watch.now();
+        if now >= next {
+            next = now + watch.step;
+            write_down(log, now, bytes);
+            ensure!(!watch.is_over(), "given up");
+            ensure!(now < 2 * RUN_MAX, "the sender does not stop");
         }
-    }
+        Ok(watch.wait_for(room, bytes, now))
+    };
+    let silent = || bail!("no data arrived for {} s", STALL.as_secs());
+    pull(socket, buffer, received, silent)?;
+    Ok(stream)
 }
 
 /// Receives datagrams until none is under way any more: all that were sent have come or were
 /// dropped here, or there is a silence longer than any before. `dropped_before`: what the socket's
 /// count of dropped ones was before the first was sent.
 fn catch(
-    socket: &UdpSocket,
+    socket: &Socket,
     buffer: &mut [u8],
     dropped_before: u32,
     number: usize,
@@ -275,48 +267,38 @@ fn catch(
     let (mut next, mut heard) = (Duration::ZERO, watch.now());
     let mut drain_until = None;
     loop {
-        match socket.recv(buffer) {
-            Ok(bytes) => {
-                stream.calls += 1;
-                if is_new(&buffer[..bytes], message, &mut numbers) {
-                    stream.bytes += bytes as u64;
+        let Some(bytes) = socket.receive(buffer, Wait::Block).context("receiving datagrams")? else {
+            ensure!(!watch.is_over(), "given up");
+            let silent = watch.now() - heard;
+            if watch.draining.load(Ordering::Acquire) {
+                let sent = watch.sent[number].load(Ordering::Relaxed);
+                let is_all = numbers.counts.unique + dropped()? >= sent;
+                if is_all || silent >= (QUIET_GAPS * longest).clamp(QUIET_MIN, QUIET_MAX) {
+                    break;
                 }
-                let now = watch.now();
-                // The first wait is for the sender to begin.
-                if stream.calls > 1 {
-                    longest = longest.max(now - heard);
-                }
-                heard = now;
-                if heard >= next {
-                    next = heard + watch.step;
-                    write_down(log, heard, stream.bytes);
-                    ensure!(!watch.is_over(), "given up");
-                }
-                if watch.draining.load(Ordering::Acquire) {
-                    let until = *drain_until.get_or_insert(heard + DRAIN_MAX);
-                    ensure!(
-                        heard < until,
-                        "datagrams still arrive although the sender has stopped"
-                    );
-                }
+                continue;
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if is_timeout(&error) => {
-                ensure!(!watch.is_over(), "given up");
-                let silent = watch.now() - heard;
-                if watch.draining.load(Ordering::Acquire) {
-                    let sent = watch.sent[number].load(Ordering::Relaxed);
-                    let is_all = numbers.counts.unique + dropped()? >= sent;
-                    if is_all || silent >= (QUIET_GAPS * longest).min(QUIET_MAX) {
-                        break;
-                    }
-                    continue;
-                }
-                ensure!(silent < STALL, "no datagram arrived for {} s", STALL.as_secs());
-            }
-            // The network's errors about our own datagrams (the answer to the first) do not count.
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
-            Err(error) => return Err(error).context("receiving datagrams"),
+            ensure!(silent < STALL, "no datagram arrived for {} s", STALL.as_secs());
+            continue;
+        };
+        stream.calls += 1;
+        if is_new(&buffer[..bytes], message, &mut numbers) {
+            stream.bytes += bytes as u64;
+        }
+        let now = watch.now();
+        // The first wait is for the sender to begin.
+        if stream.calls > 1 {
+            longest = longest.max(now - heard);
+        }
+        heard = now;
+        if heard >= next {
+            next = heard + watch.step;
+            write_down(log, heard, stream.bytes);
+            ensure!(!watch.is_over(), "given up");
+        }
+        if watch.draining.load(Ordering::Acquire) {
+            let until = *drain_until.get_or_insert(heard + DRAIN_MAX);
+            ensure!(heard < until, "datagrams still arrive although the sender has stopped");
         }
     }
     numbers.counts.dropped = dropped()?;

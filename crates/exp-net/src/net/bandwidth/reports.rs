@@ -2,20 +2,20 @@
 //! back (R3), and reads of what is there already (R0). Nothing else uses what is here.
 
 use super::ends::{processor, remarks};
-use super::shape::{Ask, Enough, NUMBER_BYTES, RUN_MAX, STALL, Shape, filled, is_timeout};
-use crate::net::ends::{Line, PATIENCE, Socket};
-use crate::net::place::{Usage, Used};
-use bench::measure::{Gate, beside};
+use super::shape::{Ask, Enough, RUN_MAX, STALL, Shape};
+use crate::net::place::{self, Usage, Used};
+use crate::net::wire::timed::{
+    LOST_MOST_NS, Plan, Prober, Ran, echo, pattern, probe_all, stream_limit_ns,
+};
+use crate::net::wire::{Line, PATIENCE, Socket};
 use bench::prelude::*;
-use laws::net::Protocol;
 use laws::net::bandwidth::{Direction, Transfer};
-use metal::backlog::{is_refusal, unread_bytes};
+use metal::backlog::unread_bytes;
+use metal::socket::Wait;
 use serde::{Deserialize, Serialize};
 use stats::trend;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// A transfer of fixed size takes no longer, or its case fails.
@@ -28,14 +28,12 @@ const FITS_WITHIN: Duration = Duration::from_millis(500);
 const TRIED_FOR: Duration = Duration::from_millis(2);
 /// Times that are kept of a window.
 const TIMES_MAX: usize = 50_000;
-/// A datagram that is not back after this time is lost.
-const LOST_AFTER: Duration = Duration::from_millis(100);
-/// The waits of so many lost ones at most prolong a window.
-const LOST_MAX: u32 = 10;
-/// A window has one exchange at least, however long its first is waited for; of fixed size three,
-/// as long as that takes no longer than one may.
-const ONE: (u64, Duration) = (1, STALL);
-const THREE: (u64, Duration) = (3, Duration::from_secs(TRANSFER_MAX.as_secs() / 3));
+/// A datagram that is not back after this time is lost, in ns.
+const LOST_AFTER_NS: f64 = 1e8;
+/// A window of transfers of fixed size has three, as long as that takes no longer than one may.
+const LEAST: (u64, Duration) = (3, Duration::from_secs(TRANSFER_MAX.as_secs() / 3));
+/// A far end that sends messages back looks so long after its window whether it is to go on.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// One stream's exchanges: times of those that came back, in ns, the number of all, the window that
 /// they took, and how many were lost.
@@ -48,8 +46,8 @@ struct Exchanges {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Served {
-    count: u64,
-    used: Used,
+    pub(super) count: u64,
+    pub(super) used: Used,
 }
 
 pub(super) fn measure(
@@ -57,96 +55,156 @@ pub(super) fn measure(
     case: &Case,
     shape: &Shape,
     ask: &Ask,
-    (cpus, sockets): (&[usize], &[Socket]),
+    (cpus, sockets): (&[usize], Vec<Socket>),
     line: &mut Line,
 ) -> Result<()> {
-    let found = match shape.bytes.transfer {
+    let clock = bench.order().clock();
+    let stream = sockets.first().context("no stream")?;
+    let (streams, near) = match shape.bytes.transfer {
         Transfer::AlreadyThere => {
-            let times = already_there(&sockets[0], shape, ask, bench.order().clock())?;
+            let times = already_there(stream, shape, ask, clock)?;
             line.hear::<Served>(PATIENCE)?;
             return copies(bench, case, shape, &times);
         }
         Transfer::ThereAndBack => {
-            let found = there_and_back(sockets, shape, ask, cpus)?;
+            let ran = there_and_back(sockets, shape, ask, (cpus, clock))?;
             line.tell(&Enough)?;
-            found
+            let process_ns = ran.iter().map(|ran| ran.cpu_ns).sum();
+            let count = ran.iter().map(|ran| ran.timed).sum();
+            let exchanges = |ran: Ran| Exchanges {
+                times: ran.ticks.iter().map(|ticks| clock.ns(*ticks)).collect(),
+                count: ran.ticks.len() as u64,
+                window_ns: clock.ns(ran.window),
+                lost: ran.lost,
+            };
+            let used = Used { process_ns, ..Used::default() };
+            (ran.into_iter().map(exchanges).collect(), Served { count, used })
         }
         _ => {
             let usage = Usage::begin(cpus);
-            let all = transferred(stream(&sockets[0])?, shape, ask, THREE)?;
-            (vec![all], usage.end())
+            let all = transferred(stream, shape, ask)?;
+            let near = Served { count: all.count, used: usage.end() };
+            (vec![all], near)
         }
     };
-    let served = line.hear::<Served>(PATIENCE)?;
-    transfers(bench, case, shape, &found, &served)
+    let far = line.hear::<Served>(PATIENCE)?;
+    transfers(bench, case, shape, &streams, [near, far])
 }
 
 pub(super) fn serve(
     sockets: &[Socket],
     shape: &Shape,
+    ask: &Ask,
     cpus: &[usize],
     line: &mut Line,
 ) -> Result<()> {
     let served = match shape.bytes.transfer {
-        Transfer::ThereAndBack => serve_there_and_back(sockets, shape, cpus, line)?,
+        Transfer::ThereAndBack => sent_back(sockets, shape, ask, cpus, line)?,
         _ => {
             let usage = Usage::begin(cpus);
-            let count = answered(stream(&sockets[0])?, shape)?;
+            let count = answered(sockets.first().context("no stream")?, shape)?;
             Served { count, used: usage.end() }
         }
     };
     line.tell(&served)
 }
 
-fn stream(socket: &Socket) -> Result<&TcpStream> {
-    match socket {
-        Socket::Stream(stream) => Ok(stream),
-        Socket::Datagram(_) => bail!("expected a stream, got datagrams"),
-    }
-}
-
-/// Bytes that go there and back in an exchange. What has a size is acknowledged by one byte, or
-/// wished for by one.
-fn sides(shape: &Shape) -> [u64; 2] {
-    match (shape.bytes.transfer, shape.bytes.direction) {
-        (Transfer::ThereAndBack, _) => [shape.bytes.message; 2],
-        (_, Direction::Up) => [shape.whole_bytes(), 1],
-        (_, Direction::Down) => [1, shape.whole_bytes()],
-    }
-}
-
-/// Exchanges by a stream, at the near end.
-fn transferred(
-    stream: &TcpStream,
+/// Messages that come back whole, on every stream at once, at the near end.
+fn there_and_back(
+    sockets: Vec<Socket>,
     shape: &Shape,
     ask: &Ask,
-    least: (u64, Duration),
-) -> Result<Exchanges> {
-    let mut buffer = filled(shape.message);
-    let [there, back] = sides(shape);
-    let all = exchanges(Duration::from_nanos(ask.run_ns), least, |_| {
-        let until = Instant::now() + TRANSFER_MAX;
-        give(stream, &buffer, there, until)?;
-        take(stream, &mut buffer, back, until)?;
-        Ok(true)
-    })?;
-    stream.shutdown(Shutdown::Write).context("ending a stream")?;
-    Ok(all)
+    (cpus, clock): (&[usize], Clock),
+) -> Result<Vec<Ran>> {
+    let prober = |socket: Socket| {
+        let message = shape.bytes.message;
+        let limit_ns = if socket.is_stream { stream_limit_ns(message) } else { LOST_MOST_NS };
+        let is_stream = socket.is_stream;
+        let mut prober = Prober::new(socket, None, message, Wait::Block, (clock, limit_ns))?;
+        if !is_stream {
+            prober.lose_after(LOST_AFTER_NS);
+        }
+        Ok(prober)
+    };
+    let mut probers: Vec<Prober> = sockets.into_iter().map(prober).collect::<Result<_>>()?;
+    let plan = Plan { window_ns: ask.run_ns as f64, ..Plan::default() };
+    let ran = probe_all(&mut probers, (cpus, shape.is_free), &plan);
+    probers.iter().for_each(Prober::finish);
+    ran
 }
 
-/// The far end of [`transferred`]: until the near end ends the stream; how many exchanges.
-fn answered(mut stream: &TcpStream, shape: &Shape) -> Result<u64> {
-    let mut buffer = filled(shape.message);
+/// The far end of [`there_and_back`]: until the near end says that it has enough.
+fn sent_back(
+    sockets: &[Socket],
+    shape: &Shape,
+    ask: &Ask,
+    cpus: &[usize],
+    line: &mut Line,
+) -> Result<Served> {
+    let until = Instant::now() + RUN_MAX + PATIENCE;
+    let goes_on = || {
+        ensure!(Instant::now() < until, "the near end did not stop");
+        Ok(line.is_quiet())
+    };
+    let look_after = LOOK + 2 * Duration::from_nanos(ask.run_ns);
+    let work =
+        |socket: &Socket| echo(socket, shape.message, Wait::Block, look_after, goes_on);
+    let echoed = place::at_once(sockets, place::places(cpus, shape.is_free), Ok, work)?;
+    line.hear::<Enough>(PATIENCE)?;
+    let process_ns = echoed.iter().map(|one| one.cpu_ns).sum();
+    Ok(Served {
+        count: echoed.iter().map(|one| one.messages).sum(),
+        used: Used { process_ns, ..Used::default() },
+    })
+}
+
+/// Bytes of a transfer of fixed size that go there and back: it is acknowledged by one byte, or
+/// wished for by one.
+fn sides(shape: &Shape) -> [u64; 2] {
+    match shape.bytes.direction {
+        Direction::Up => [shape.whole_bytes(), 1],
+        Direction::Down => [1, shape.whole_bytes()],
+    }
+}
+
+/// Transfers by a stream, at the near end: at least so many as [`LEAST`] says.
+fn transferred(stream: &Socket, shape: &Shape, ask: &Ask) -> Result<Exchanges> {
+    let mut buffer = pattern(shape.message);
+    let [there, back] = sides(shape);
+    let run = Duration::from_nanos(ask.run_ns);
+    let (mut times, mut count) = (Vec::with_capacity(1024), 0);
+    let began = Instant::now();
+    let mut start = began;
+    loop {
+        let until = start + TRANSFER_MAX;
+        give(stream, &buffer, there, until)?;
+        take(stream, &mut buffer, back, until)?;
+        let end = Instant::now();
+        count += 1;
+        if times.len() < TIMES_MAX {
+            times.push((end - start).as_nanos() as f64);
+        }
+        let passed = end - began;
+        if passed >= run && (count >= LEAST.0 || passed >= LEAST.1) {
+            stream.options().shutdown(Shutdown::Write).context("ending a stream")?;
+            let window_ns = passed.as_nanos() as f64;
+            return Ok(Exchanges { times, count, window_ns, lost: 0 });
+        }
+        start = end;
+    }
+}
+
+/// The far end of [`transferred`]: until the near end ends the stream; how many there were.
+fn answered(stream: &Socket, shape: &Shape) -> Result<u64> {
+    let mut buffer = pattern(shape.message);
     let [there, back] = sides(shape);
     let mut count = 0;
     loop {
         // The first bytes show whether there is one more.
-        let first = match stream.read(&mut buffer) {
-            Ok(0) => return Ok(count),
-            Ok(first) => first as u64,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(stalled(error)),
-        };
+        let first = moved(stream.receive(&mut buffer, Wait::Block))? as u64;
+        if first == 0 {
+            return Ok(count);
+        }
         let until = Instant::now() + TRANSFER_MAX;
         take(stream, &mut buffer, there.saturating_sub(first), until)?;
         give(stream, &buffer, back, until)?;
@@ -154,67 +212,10 @@ fn answered(mut stream: &TcpStream, shape: &Shape) -> Result<u64> {
     }
 }
 
-/// Messages that come back whole, on every stream at once, at the near end.
-fn there_and_back(
-    sockets: &[Socket],
-    shape: &Shape,
-    ask: &Ask,
-    cpus: &[usize],
-) -> Result<(Vec<Exchanges>, Used)> {
-    let run = Duration::from_nanos(ask.run_ns);
-    let work = |(socket, mut buffer): (&Socket, Vec<u8>)| match socket {
-        Socket::Stream(stream) => transferred(stream, shape, ask, ONE),
-        Socket::Datagram(socket) => {
-            socket.set_read_timeout(Some(LOST_AFTER))?;
-            exchanges(run, ONE, |number| echoed(socket, &mut buffer, number))
-        }
-    };
-    let conduct = |gate: &Gate| {
-        gate.gather();
-        let usage = Usage::begin(cpus);
-        gate.open();
-        usage
-    };
-    let prepare = |socket| Ok((socket, filled(shape.message + 1)));
-    let (usage, all) = beside(shape.members(cpus, sockets), prepare, work, conduct)?;
-    Ok((all.into_iter().collect::<Result<_>>()?, usage.end()))
-}
-
-/// The far end of [`there_and_back`]: until the near end says that it has enough.
-fn serve_there_and_back(
-    sockets: &[Socket],
-    shape: &Shape,
-    cpus: &[usize],
-    line: &mut Line,
-) -> Result<Served> {
-    let stop = AtomicBool::new(false);
-    let work = |(socket, mut buffer): (&Socket, Vec<u8>)| match socket {
-        Socket::Stream(stream) => answered(stream, shape),
-        Socket::Datagram(socket) => return_datagrams(socket, &mut buffer, &stop),
-    };
-    let conduct = |gate: &Gate| {
-        gate.gather();
-        let usage = Usage::begin(cpus);
-        gate.open();
-        let heard = line.hear::<Enough>(RUN_MAX + PATIENCE);
-        stop.store(true, Ordering::Release);
-        if heard.is_err() {
-            sockets.iter().for_each(Socket::cut);
-        }
-        (usage, heard)
-    };
-    let prepare = |socket| Ok((socket, filled(shape.message + 1)));
-    let ((usage, heard), counts) = beside(shape.members(cpus, sockets), prepare, work, conduct)?;
-    let count = counts.into_iter().sum::<Result<u64>>()?;
-    heard?;
-    Ok(Served { count, used: usage.end() })
-}
-
 /// Times of single calls that read a message which is there whole, in ns, at the near end: the far
 /// end sends one for each sign.
-fn already_there(socket: &Socket, shape: &Shape, ask: &Ask, clock: Clock) -> Result<Vec<f64>> {
-    let stream = stream(socket)?;
-    let mut buffer = filled(shape.message);
+fn already_there(stream: &Socket, shape: &Shape, ask: &Ask, clock: Clock) -> Result<Vec<f64>> {
+    let mut buffer = pattern(shape.message);
     let whole = shape.message as u64;
     for _ in 0..READS_BEFORE {
         let until = Instant::now() + TRANSFER_MAX;
@@ -232,10 +233,10 @@ fn already_there(socket: &Socket, shape: &Shape, ask: &Ask, clock: Clock) -> Res
             shape.message,
             unread_bytes(stream.as_fd())?
         );
-        let mut reader = stream;
         let start = clock.start();
-        let bytes = reader.read(&mut buffer)?;
+        let bytes = stream.receive(&mut buffer, Wait::Block);
         let end = clock.end();
+        let bytes = moved(bytes)?;
         ensure!(
             bytes == shape.message,
             "one call read only {bytes} B of {} available",
@@ -243,12 +244,12 @@ fn already_there(socket: &Socket, shape: &Shape, ask: &Ask, clock: Clock) -> Res
         );
         times.push(clock.between_ns(start, end));
     }
-    stream.shutdown(Shutdown::Write).context("ending a stream")?;
+    stream.options().shutdown(Shutdown::Write).context("ending a stream")?;
     Ok(times)
 }
 
 /// Waits awake until so many bytes wait to be read; whether they do in time.
-fn lies_there(stream: &TcpStream, bytes: usize, patience: Duration) -> Result<bool> {
+fn lies_there(stream: &Socket, bytes: usize, patience: Duration) -> Result<bool> {
     let until = Instant::now() + patience;
     loop {
         if unread_bytes(stream.as_fd())? >= bytes {
@@ -262,133 +263,29 @@ fn lies_there(stream: &TcpStream, bytes: usize, patience: Duration) -> Result<bo
     }
 }
 
-/// Exchanges for a time; `exchange` gets the number of each and returns whether it came back. What
-/// was waited for those that did not is added to the time: else a window would end with its first
-/// loss, and the share of what is lost would be that of such windows.
-fn exchanges(
-    run: Duration,
-    (least, patience): (u64, Duration),
-    mut exchange: impl FnMut(u64) -> Result<bool>,
-) -> Result<Exchanges> {
-    let mut times = Vec::with_capacity(1024);
-    let (mut count, mut lost) = (0, 0);
-    let began = Instant::now();
-    let mut start = began;
-    let mut waited = Duration::ZERO;
-    loop {
-        let back = exchange(count + lost)?;
-        let end = Instant::now();
-        if back {
-            count += 1;
-            if times.len() < TIMES_MAX {
-                times.push((end - start).as_nanos() as f64);
-            }
-        } else {
-            lost += 1;
-            waited += end - start;
-        }
-        let run = run + waited.min(LOST_MAX * LOST_AFTER);
-        if end - began >= run && (count >= least || end - began >= patience) {
-            ensure!(count > 0, "no datagram came back in {} s", patience.as_secs());
-            return Ok(Exchanges {
-                times,
-                count,
-                window_ns: (end - began).as_nanos() as f64,
-                lost,
-            });
-        }
-        start = end;
-    }
-}
-
-/// One datagram there and back; whether it came back.
-fn echoed(socket: &UdpSocket, buffer: &mut [u8], number: u64) -> Result<bool> {
-    let message = buffer.len() - 1;
-    let number = number.to_le_bytes();
-    if let Some(place) = buffer[..message].first_chunk_mut::<NUMBER_BYTES>() {
-        *place = number;
-    }
-    match socket.send(&buffer[..message]) {
-        Ok(_) => {}
-        Err(error) if is_refusal(&error) => return Ok(false),
-        Err(error) => return Err(error).context("sending a datagram"),
-    }
-    let until = Instant::now() + LOST_AFTER;
-    while Instant::now() < until {
-        match socket.recv(buffer) {
-            // Others are late answers to earlier ones.
-            Ok(bytes)
-                if bytes == message
-                    && buffer[..message]
-                        .first_chunk::<NUMBER_BYTES>()
-                        .is_none_or(|came| *came == number) =>
-            {
-                return Ok(true);
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if is_timeout(&error) => return Ok(false),
-            Err(error) => return Err(error).context("waiting for a datagram"),
-        }
-    }
-    Ok(false)
-}
-
-/// Sends each datagram back until the near end has enough; how many.
-fn return_datagrams(socket: &UdpSocket, buffer: &mut [u8], stop: &AtomicBool) -> Result<u64> {
-    let message = buffer.len() - 1;
-    let mut count = 0;
-    let mut heard = Instant::now();
-    while !stop.load(Ordering::Acquire) {
-        match socket.recv(buffer) {
-            Ok(bytes) if bytes == message => {
-                heard = Instant::now();
-                count += 1;
-                let refused = ErrorKind::ConnectionRefused;
-                match socket.send(&buffer[..message]) {
-                    Err(error) if !is_refusal(&error) && error.kind() != refused => {
-                        return Err(error).context("sending a datagram back");
-                    }
-                    _ => {}
-                }
-            }
-            Ok(_) => {}
-            Err(error) => match error.kind() {
-                ErrorKind::Interrupted | ErrorKind::ConnectionRefused => {}
-                _ if is_timeout(&error) => {
-                    ensure!(heard.elapsed() < STALL, "no datagram for {} s", STALL.as_secs())
-                }
-                _ => return Err(error).context("waiting for a datagram"),
-            },
-        }
-    }
-    Ok(count)
-}
-
 /// Writes so many bytes, a message a call.
-fn give(mut stream: &TcpStream, message: &[u8], bytes: u64, until: Instant) -> Result<()> {
-    moved(message.len(), bytes, until, |most| stream.write(&message[..most]))
+fn give(stream: &Socket, message: &[u8], bytes: u64, until: Instant) -> Result<()> {
+    whole(message.len(), bytes, until, |most| moved(stream.send(&message[..most])))
 }
 
 /// Reads so many bytes, a message a call at most.
-fn take(mut stream: &TcpStream, message: &mut [u8], bytes: u64, until: Instant) -> Result<()> {
-    moved(message.len(), bytes, until, |most| stream.read(&mut message[..most]))
+fn take(stream: &Socket, message: &mut [u8], bytes: u64, until: Instant) -> Result<()> {
+    whole(message.len(), bytes, until, |most| {
+        moved(stream.receive(&mut message[..most], Wait::Block))
+    })
 }
 
-fn moved(
+fn whole(
     piece: usize,
     bytes: u64,
     until: Instant,
-    mut call: impl FnMut(usize) -> std::io::Result<usize>,
+    mut call: impl FnMut(usize) -> Result<usize>,
 ) -> Result<()> {
     let mut left = bytes;
     while left > 0 {
-        match call(usize::try_from(left).unwrap_or(usize::MAX).min(piece)) {
-            Ok(0) => bail!("the other end ended the stream in the middle of a transfer"),
-            Ok(moved) => left -= moved as u64,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(stalled(error)),
-        }
+        let moved = call(usize::try_from(left).unwrap_or(usize::MAX).min(piece))?;
+        ensure!(moved > 0, "the other end ended the stream in the middle of a transfer");
+        left -= moved as u64;
         ensure!(
             left == 0 || Instant::now() < until,
             "{left} of {bytes} B were still missing after {} s",
@@ -398,19 +295,19 @@ fn moved(
     Ok(())
 }
 
-fn stalled(error: std::io::Error) -> anyhow::Error {
-    match is_timeout(&error) {
-        true => anyhow::anyhow!("the other end sent and read nothing for {} s", STALL.as_secs()),
-        false => anyhow::Error::from(error).context("the stream broke"),
-    }
+/// Bytes of a call that waits no longer than its socket's time-out.
+fn moved(call: std::io::Result<Option<usize>>) -> Result<usize> {
+    let moved = call.context("the stream broke")?;
+    let stalled = || format!("the other end sent and read nothing for {} s", STALL.as_secs());
+    moved.with_context(stalled)
 }
 
 fn transfers(
     bench: &mut Bench,
     case: &Case,
     shape: &Shape,
-    (streams, used): &(Vec<Exchanges>, Used),
-    served: &Served,
+    streams: &[Exchanges],
+    ends: [Served; 2],
 ) -> Result<()> {
     let bytes = match shape.bytes.transfer {
         Transfer::ThereAndBack => 2 * shape.bytes.message,
@@ -432,14 +329,13 @@ fn transfers(
     }
     let best_ns = kept.iter().copied().fold(f64::INFINITY, f64::min);
     ensure!(best_ns.is_finite(), "no transfer completed");
-    if shape.bytes.protocol == Protocol::Udp {
+    if not_back > 0 {
         // One that did not come back took at least so long: left out it would make a bad way look
         // good.
-        let limit_ns = LOST_AFTER.as_nanos() as f64;
         let asked = kept.len() as u64 + not_back;
-        kept.retain(|ns| *ns < limit_ns);
+        kept.retain(|ns| *ns < LOST_AFTER_NS);
         let lost = asked - kept.len() as u64;
-        bench.record(case, "transfer_time", Values::censored(kept, lost, limit_ns))?;
+        bench.record(case, "transfer_time", Values::censored(kept, lost, LOST_AFTER_NS))?;
     } else {
         bench.record(case, "transfer_time", kept)?;
     }
@@ -456,10 +352,11 @@ fn transfers(
     ];
     samples.set_quantities(quantities);
     remarks(&mut samples.notes, shape);
-    let total = (all * bytes) as f64;
-    let messages = total / shape.message as f64;
-    processor(bench, case, used, "near", total, messages)?;
-    processor(bench, case, &served.used, "far", total, messages)
+    for (end, Served { count, used }) in ["near", "far"].into_iter().zip(ends) {
+        let total = (count * bytes) as f64;
+        processor(bench, case, &used, end, total, total / shape.message as f64)?;
+    }
+    Ok(())
 }
 
 fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Result<()> {

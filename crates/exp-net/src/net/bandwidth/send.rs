@@ -2,18 +2,16 @@
 
 use super::shape::{
     Ask, Begun, Connections, Enough, NUMBER_BYTES, RUN_MAX, STALL, Sent, Shape, buffer_bytes,
-    filled, is_timeout, softirq_cpus,
+    softirq_cpus,
 };
-use crate::net::ends::{Line, PATIENCE, Socket};
 use crate::net::place::Usage;
+use crate::net::wire::timed::{pattern, push};
+use crate::net::wire::{Line, PATIENCE, Socket};
 use anyhow::{Context, Result, bail};
 use bench::measure::{Finally, Gate, beside};
-use metal::backlog::is_refusal;
 use metal::clock;
 use metal::tcp::{self, Info};
-use socket2::SockRef;
-use std::io::{ErrorKind, Write};
-use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The kernel's facts about a connection, with the time of its own clock, in ns.
 type TcpFacts = (Info, u64);
 
-fn tcp_facts(socket: &TcpStream) -> Result<TcpFacts> {
+fn tcp_facts(socket: &Socket) -> Result<TcpFacts> {
     let tick_ns = || clock::syscall_clock_gettime(clock::Clock::MONOTONIC_COARSE);
     Ok((tcp::info(socket.as_fd())?, tick_ns()))
 }
@@ -42,9 +40,9 @@ pub(super) fn send(
 ) -> Result<Sent> {
     let stop = AtomicBool::new(false);
     let interval = Duration::from_nanos(ask.interval_ns);
-    let work = |(socket, mut buffer): (&Socket, Vec<u8>)| match socket {
-        Socket::Stream(socket) => push(socket, &buffer, &stop),
-        Socket::Datagram(socket) => throw(socket, &mut buffer, interval, &stop),
+    let work = |(socket, mut buffer): (&Socket, Vec<u8>)| match socket.is_stream {
+        true => stream(socket, &buffer, &stop),
+        false => throw(socket, &mut buffer, interval, &stop),
     };
     let conduct = |gate: &Gate| {
         let _stopping = Finally(|| stop.store(true, Ordering::Release));
@@ -54,7 +52,7 @@ pub(super) fn send(
         gate.open();
         Ok::<_, anyhow::Error>((usage, enough(line, gate)))
     };
-    let prepare = |socket| Ok((socket, filled(shape.message)));
+    let prepare = |socket| Ok((socket, pattern(shape.message)));
     let (conducted, streams) = beside(shape.members(cpus, sockets), prepare, work, conduct)?;
     let (usage, heard) = conducted?;
     let used = usage.end();
@@ -85,32 +83,25 @@ fn enough(line: &mut Line, gate: &Gate) -> Result<()> {
     line.hear::<Enough>(STALL).map(|_| ())
 }
 
-fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stream> {
+fn stream(socket: &Socket, buffer: &[u8], stop: &AtomicBool) -> Result<Stream> {
     let mut sent = Sent::default();
     let before = tcp_facts(socket)?;
     let began = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        match socket.write(buffer) {
-            Ok(bytes) => {
-                sent.bytes += bytes as u64;
-                sent.messages += 1;
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if is_timeout(&error) => {
-                bail!("the receiver read no data for {} s", STALL.as_secs())
-            }
-            Err(error) => return Err(error).context("sending"),
-        }
-    }
+    let taken = |bytes| {
+        sent.bytes = bytes;
+        sent.messages += 1;
+    };
+    let silent = || bail!("the receiver read no data for {} s", STALL.as_secs());
+    push(socket, buffer, stop, taken, silent)?;
     sent.elapsed_ns = began.elapsed().as_nanos() as u64;
     let after = tcp_facts(socket)?;
-    socket.shutdown(Shutdown::Write).context("ending a stream")?;
+    socket.options().shutdown(Shutdown::Write).context("ending a stream")?;
     Ok((sent, Some([before, after])))
 }
 
 /// Datagrams with numbers, as fast as they go or at an interval.
 fn throw(
-    socket: &UdpSocket,
+    socket: &Socket,
     buffer: &mut [u8],
     interval: Duration,
     stop: &AtomicBool,
@@ -129,17 +120,13 @@ fn throw(
         if let Some(number) = buffer.first_chunk_mut::<NUMBER_BYTES>() {
             *number = sent.messages.to_le_bytes();
         }
-        match socket.send(buffer) {
-            Ok(bytes) => {
+        match socket.send(buffer).context("sending a datagram")? {
+            Some(bytes) => {
                 sent.bytes += bytes as u64;
                 sent.messages += 1;
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // The latter is an answer to one before: this one was not sent.
-            Err(error) if is_refusal(&error) || error.kind() == ErrorKind::ConnectionRefused => {
-                sent.refused += 1;
-            }
-            Err(error) => return Err(error).context("sending a datagram"),
+            // No room, or the answer to one before: this one was not sent.
+            None => sent.refused += 1,
         }
     }
     sent.elapsed_ns = began.elapsed().as_nanos() as u64;
@@ -162,8 +149,8 @@ fn total(streams: &[Stream], sockets: &[Socket]) -> Sent {
             add(all.connections.get_or_insert_default(), before, after);
         }
     }
-    if let (Some(connections), [Socket::Stream(stream), ..]) = (&mut all.connections, sockets)
-        && let Ok(name) = SockRef::from(stream).tcp_congestion()
+    if let (Some(connections), [stream, ..]) = (&mut all.connections, sockets)
+        && let Ok(name) = stream.options().tcp_congestion()
     {
         let name = String::from_utf8_lossy(&name);
         name.trim_end_matches('\0').clone_into(&mut connections.congestion);

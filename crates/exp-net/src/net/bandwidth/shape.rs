@@ -2,18 +2,19 @@
 //! so that there is a limit on every wait; what the ends say to each other; and which datagrams
 //! came.
 
-use crate::net::ends::Socket;
 use crate::net::place::{Used, is_free, places};
+use crate::net::wire::Socket;
 use bench::prelude::*;
 use laws::net::bandwidth::Bytes;
 use laws::net::{Ends, Protocol};
 use metal::backlog;
 use record::order::Gather;
 use serde::{Deserialize, Serialize};
-use socket2::SockRef;
+use socket2::Domain;
 use stats::steady::Steady;
 use std::collections::BTreeSet;
-use std::io::{self, ErrorKind};
+use std::io;
+use std::os::fd::AsFd;
 
 /// No call waits longer for the other end: one that says and takes nothing for so long is gone, or
 /// the way to it is cut.
@@ -245,17 +246,15 @@ impl Numbers {
 /// longer; for datagrams the host reports refusals, and reading waits for `quiet`.
 pub(super) fn limited(sockets: Vec<Socket>, quiet: Duration) -> Result<Vec<Socket>> {
     for socket in &sockets {
-        let own = SockRef::from(socket);
+        let own = socket.options();
         own.set_write_timeout(Some(STALL))?;
-        match socket {
-            Socket::Stream(_) => {
-                own.set_read_timeout(Some(STALL))?;
-                own.set_tcp_user_timeout(Some(STALL)).context("setting TCP_USER_TIMEOUT")?;
-            }
-            Socket::Datagram(socket) => {
-                socket.set_read_timeout(Some(quiet))?;
-                backlog::tell_refusals(socket).context("setting IP_RECVERR")?;
-            }
+        if socket.is_stream {
+            own.set_read_timeout(Some(STALL))?;
+            own.set_tcp_user_timeout(Some(STALL)).context("setting TCP_USER_TIMEOUT")?;
+        } else {
+            own.set_read_timeout(Some(quiet))?;
+            let is_v6 = own.domain()? == Domain::IPV6;
+            backlog::tell_refusals(socket.as_fd(), is_v6).context("setting IP_RECVERR")?;
         }
     }
     Ok(sockets)
@@ -266,7 +265,7 @@ pub(super) fn buffer_bytes(
     sockets: &[Socket],
     side: fn(&socket2::Socket) -> io::Result<usize>,
 ) -> u64 {
-    let size = |socket| side(&SockRef::from(socket)).ok();
+    let size = |socket: &Socket| side(&socket.options()).ok();
     sockets.iter().filter_map(size).max().unwrap_or(0) as u64
 }
 
@@ -276,26 +275,9 @@ pub(super) fn softirq_cpus(sockets: &[Socket]) -> Vec<usize> {
     cpus.into_iter().collect()
 }
 
-/// Memory of so many bytes, each page touched, without zeros and with no two pages alike.
-pub(super) fn filled(bytes: usize) -> Vec<u8> {
-    let mut value = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut buffer = vec![0; bytes];
-    for part in buffer.chunks_mut(8) {
-        value =
-            value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        part.copy_from_slice(&(value | 0x0101_0101_0101_0101).to_ne_bytes()[..part.len()]);
-    }
-    buffer
-}
-
-/// Whether a call waited as long as it may.
-pub(super) fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Numbers, Shape, WINDOW, filled};
+    use super::{Numbers, Shape, WINDOW};
     use crate::net::bandwidth::shape::Datagrams;
     use bench::prelude::*;
     use laws::net::bandwidth::{Bytes, Direction, Streams, Transfer};
@@ -362,18 +344,5 @@ mod tests {
             let expected = Datagrams { unique, repeated, reordered, ..Datagrams::default() };
             assert_eq!(all.counts, expected);
         }
-    }
-
-    #[test]
-    fn no_byte_is_zero_and_no_page_like_another() {
-        for bytes in [1, 7, 8, 4096 * 3 + 5] {
-            let buffer = filled(bytes);
-            assert_eq!(buffer.len(), bytes);
-            assert!(buffer.iter().all(|byte| *byte != 0));
-        }
-        let pages = filled(3 * 4096);
-        let mut pages = pages.chunks(4096);
-        let first = pages.next();
-        assert!(pages.all(|page| Some(page) != first));
     }
 }

@@ -2,8 +2,9 @@ use super::EXPERIMENT;
 use super::ends::{is_burst, run_ns};
 use super::reports::Served;
 use super::shape::{Begun, Enough};
-use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
-use crate::net::ends::{Call, Door, NO_PORTS};
+use crate::net::place::Used;
+use crate::net::wire::tests::{complete, only_order, rehearse_both, round};
+use crate::net::wire::{Call, Acceptor, NO_PORTS};
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
 use bench::experiment::fixtures::{recorded, set};
 use bench::link::Done;
@@ -136,10 +137,10 @@ fn the_reports_transfers_are_there() {
 /// A rehearsal against a far end that does not keep to the experiment.
 fn against(
     set: &[(&str, &str)],
-    serve: impl Fn(&mut Door, &mut Call) -> Result<()> + Sync,
+    serve: impl Fn(&mut Acceptor, &mut Call) -> Result<()> + Sync,
 ) -> (Vec<Samples>, Done) {
     let order = only_order(&EXPERIMENT, Preset::Rehearsal, set);
-    round(&EXPERIMENT, &order, |far| Door::open(far)?.serve(far, |door, _, call| serve(door, call)))
+    round(&EXPERIMENT, &order, |far| Acceptor::open(far)?.serve(far, |acceptor, _, call| serve(acceptor, call)))
 }
 
 fn until_closed(call: &Call) {
@@ -150,24 +151,25 @@ fn until_closed(call: &Call) {
     assert!(Instant::now() < until, "the near end hangs");
 }
 
-/// A far end that sends back two of three datagrams.
-fn drops(door: &mut Door, call: &mut Call) -> Result<()> {
+/// A far end that sends back every other datagram.
+fn drops(acceptor: &mut Acceptor, call: &mut Call) -> Result<()> {
     let wait = Duration::from_secs(5);
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     call.line.tell(&[socket.local_addr()?.port()])?;
-    door.meet(&socket, Instant::now() + wait)?;
+    acceptor.meet(&socket, Instant::now() + wait)?;
     socket.set_read_timeout(Some(Duration::from_millis(5)))?;
     let (mut buffer, mut count) = ([0; 1001], 0);
     while !call.line.speaks(Duration::ZERO)? {
         if let Ok(1000) = socket.recv(&mut buffer) {
-            if count % 3 != 0 {
+            if count % 2 == 1 {
                 socket.send(&buffer[..1000])?;
             }
             count += 1;
         }
     }
     call.line.hear::<Enough>(wait)?;
-    call.line.tell(&Served::default())
+    let used = Used { process_ns: 1, ..Used::default() };
+    call.line.tell(&Served { count, used })
 }
 
 #[test]
@@ -184,7 +186,7 @@ fn what_did_not_come_back_is_in_the_distribution() {
     assert_eq!(of("transfer_time", "censored"), Some(lost));
 }
 
-fn fails(direction: &str, serve: impl Fn(&mut Door, &mut Call) -> Result<()> + Sync) -> String {
+fn fails(direction: &str, serve: impl Fn(&mut Acceptor, &mut Call) -> Result<()> + Sync) -> String {
     let set = [
         ("transfer", "steady"),
         ("protocol", "tcp"),
@@ -202,25 +204,25 @@ fn fails(direction: &str, serve: impl Fn(&mut Door, &mut Call) -> Result<()> + S
 #[test]
 fn a_far_end_that_does_not_go_on_fails_the_case_with_its_reason() {
     let soon = || Instant::now() + Duration::from_secs(5);
-    fails("up", |door, call| {
+    fails("up", |acceptor, call| {
         call.line.tell(&NO_PORTS)?;
-        let _held = door.admit(soon())?;
+        let _held = acceptor.admit(soon())?;
         call.line.tell(&Begun)?;
         until_closed(call);
         Ok(())
     });
-    let dies = fails("up", |door, call| {
+    let dies = fails("up", |acceptor, call| {
         call.line.tell(&NO_PORTS)?;
-        let held = door.admit(soon())?;
+        let held = acceptor.admit(soon())?;
         call.line.tell(&Begun)?;
         std::thread::sleep(Duration::from_millis(20));
         drop(held);
         anyhow::bail!("it was killed")
     });
     assert!(dies.contains("it was killed"), "{dies}");
-    fails("down", |door, call| {
+    fails("down", |acceptor, call| {
         call.line.tell(&NO_PORTS)?;
-        let _held = door.admit(soon())?;
+        let _held = acceptor.admit(soon())?;
         call.line.hear::<Begun>(Duration::from_secs(5))?;
         until_closed(call);
         Ok(())

@@ -2,7 +2,7 @@
 //! the line of a case.
 
 use super::opening::{Closes, Ending, Meter, ended};
-use crate::net::ends::{Call, Door, address, bound, is_again};
+use crate::net::wire::{Call, Acceptor, address, bound, completed};
 use crate::net::place::{self, thread_cpu_ns};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Clock, FarEnd};
@@ -11,7 +11,7 @@ use metal::wait::which_readable;
 use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// that is heard at once.
 const IDLE: Duration = Duration::from_secs(15);
 
-pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
+pub(super) fn serve(acceptor: &mut Acceptor, far: &mut FarEnd, call: &mut Call) -> Result<()> {
     let of: Connections = call.decode()?;
     place::pin_far(far, &call.case, of.ends)?;
     let ask: Ask = call.ask()?;
@@ -51,10 +51,10 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         true => Clock::Monotonic,
         false => far.clock(),
     };
-    let mut acceptor = Acceptor { listener: socket.into(), door, clock, closer: of.closer };
+    let mut server = Server { listener: socket.into(), acceptor, clock, closer: of.closer };
     let mut pace = match of.listener {
         Listener::Ready => {
-            let (pace, _) = acceptor.door.admit(Instant::now() + LIMIT)?;
+            let (pace, _) = server.acceptor.admit(Instant::now() + LIMIT)?;
             limited(&pace)?;
             Some(pace)
         }
@@ -70,13 +70,13 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
                     count <= SEQUENCE_MAX,
                     "{count} connections in a sequence; at most {SEQUENCE_MAX} are allowed"
                 );
-                let served = acceptor.sequence(count, call, pace)?;
+                let served = server.sequence(count, call, pace)?;
                 far.planned_switches(8 * count);
                 call.line.tell(&served)?;
             }
             Wish::Take(count) => {
                 within(count, ask.backlog)?;
-                let took = acceptor.take(count, call)?;
+                let took = server.take(count, call)?;
                 call.line.tell(&took)?;
             }
             Wish::Drain(count) => {
@@ -85,7 +85,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
                 let mut held = Vec::new();
                 let mut silent = Silent::default();
                 while (held.len() as u64) < count {
-                    let next = acceptor.next(call, &mut silent, until, || Ok(()));
+                    let next = server.next(call, &mut silent, until, || Ok(()));
                     let next = next.with_context(|| {
                         format!("{} of {count} connections arrived", held.len())
                     })?;
@@ -108,31 +108,26 @@ fn within(count: u64, backlog: u32) -> Result<()> {
 /// Connections that have not sent a token yet, and the ticks when accept(2) returned.
 type Silent = VecDeque<(TcpStream, u64)>;
 
-struct Acceptor<'door> {
+struct Server<'acceptor> {
     listener: TcpListener,
-    door: &'door mut Door,
+    acceptor: &'acceptor mut Acceptor,
     clock: Clock,
     closer: Option<Closer>,
 }
 
-impl Acceptor<'_> {
+impl Server<'_> {
     /// The next that connects, and the ticks when accept(2) returned. The call waits in the kernel,
     /// as a server's does.
     fn accept(&self, call: &Call, until: Instant) -> Result<(TcpStream, u64)> {
         loop {
             let accepted = self.listener.accept();
             let at = self.clock.end();
-            match accepted {
-                Ok((stream, _)) => {
-                    limited(&stream)?;
-                    return Ok((stream, at));
-                }
-                Err(error) if is_again(&error) => {
-                    ensure!(call.line.is_open(), "the near end is gone");
-                    ensure!(Instant::now() < until, "no connection arrived in time");
-                }
-                Err(error) => return Err(error).context("accepting"),
+            if let Some((stream, _)) = completed(accepted).context("accepting")? {
+                limited(&stream)?;
+                return Ok((stream, at));
             }
+            ensure!(call.line.is_open(), "the near end is gone");
+            ensure!(Instant::now() < until, "no connection arrived in time");
         }
     }
 
@@ -162,11 +157,8 @@ impl Acceptor<'_> {
                 .map(|(stream, _)| stream.as_fd())
                 .chain([self.listener.as_fd()])
                 .collect();
-            let speaks = match which_readable(&fds, LOOK.min(left)) {
-                Ok(speaks) => speaks,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error).context("waiting for a token"),
-            };
+            let speaks = completed(which_readable(&fds, LOOK.min(left)));
+            let Some(speaks) = speaks.context("waiting for a token")? else { continue };
             knocks = speaks.last() == Some(&true);
             if !speaks.contains(&true) {
                 ensure!(call.line.is_open(), "the near end is gone");
@@ -177,7 +169,7 @@ impl Acceptor<'_> {
                     continue;
                 };
                 // A token is 28 bytes in one segment: a shorter message is a stranger's.
-                if self.door.check(&mut stream, Instant::now()).is_ok() {
+                if self.acceptor.check(&mut stream, Instant::now()).is_ok() {
                     return Ok((stream, ticks));
                 }
             }
@@ -216,23 +208,18 @@ impl Acceptor<'_> {
         let mut streams = Vec::with_capacity(count as usize);
         let (took, ()) = timed(self.clock, || {
             while (streams.len() as u64) < count {
-                match self.listener.accept() {
-                    Ok((stream, _)) => streams.push(stream),
-                    Err(error) if is_again(&error) => {
-                        ensure!(call.line.is_open(), "the near end is gone");
-                        ensure!(
-                            Instant::now() < until,
-                            "fewer connections are queued than announced"
-                        );
-                    }
-                    Err(error) => return Err(error).context("accepting"),
+                if let Some((stream, _)) = completed(self.listener.accept()).context("accepting")? {
+                    streams.push(stream);
+                    continue;
                 }
+                ensure!(call.line.is_open(), "the near end is gone");
+                ensure!(Instant::now() < until, "fewer connections are queued than announced");
             }
             Ok(())
         })?;
         let mut all_right = true;
         for stream in &mut streams {
-            all_right &= self.door.check(stream, until).is_ok();
+            all_right &= self.acceptor.check(stream, until).is_ok();
         }
         Ok(Took { all_right, ..took })
     }
@@ -295,7 +282,7 @@ pub(super) struct Served {
 pub(super) struct Took {
     /// From the first call to the last one's end, in ns.
     pub(super) ns: f64,
-    /// CPU time of the acceptor within it, in ns.
+    /// CPU time of the server within it, in ns.
     pub(super) cpu_ns: f64,
     /// Whether all of them sent their token.
     pub(super) all_right: bool,

@@ -5,7 +5,7 @@ use super::far::{ABOUT_TO_ACCEPT, ACCEPTED, Served, Took, Wish, limited, timed};
 use super::opening::{
     Closes, Ending, Meter, Opened, Opener, acknowledged, close, ended, finish, reset,
 };
-use crate::net::ends::{Dial, Line, PATIENCE, Refused, bound, is_again};
+use crate::net::wire::{Dialer, Line, PATIENCE, Refused, bound, completed};
 use anyhow::{Context, Result, bail, ensure};
 use laws::net::connect::Closer;
 use socket2::SockRef;
@@ -75,11 +75,9 @@ impl<'round> OneThread<'round> {
         loop {
             let accepted = self.listener.accept();
             let at = self.opener.clock.end();
-            match accepted {
-                Ok((stream, from)) if from == near.local_addr()? => return Ok((stream, at)),
-                Ok(_) => {}
-                Err(error) if is_again(&error) => {}
-                Err(error) => return Err(error).context("accepting"),
+            match completed(accepted).context("accepting")? {
+                Some((stream, from)) if from == near.local_addr()? => return Ok((stream, at)),
+                _ => {}
             }
             ensure!(Instant::now() < until, "a connection did not reach its listener");
         }
@@ -149,7 +147,7 @@ impl Both for OneThread<'_> {
 }
 
 pub(super) struct TwoEnds<'round> {
-    pub(super) dial: &'round mut Dial,
+    pub(super) dialer: &'round mut Dialer,
     pub(super) line: &'round mut Line,
     /// Says when the far end is about to accept.
     pub(super) pace: TcpStream,
@@ -203,7 +201,7 @@ impl Both for TwoEnds<'_> {
     fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()> {
         self.line.tell(&Wish::Sequence(count))?;
         let mut began = Vec::with_capacity(count as usize);
-        let tokens: Vec<Vec<u8>> = (0..count).map(|_| self.dial.preamble()).collect();
+        let tokens: Vec<Vec<u8>> = (0..count).map(|_| self.dialer.preamble()).collect();
         let mut meter = Meter::begin();
         for (number, token) in (0..).zip(&tokens) {
             match self.one(number, token, events) {
@@ -234,7 +232,7 @@ impl Both for TwoEnds<'_> {
     fn take(&mut self, count: u64) -> Result<Option<Took>> {
         let open = |_| {
             let mut stream = self.opener.open()?.stream;
-            let token = self.dial.preamble();
+            let token = self.dialer.preamble();
             stream.write_all(&token).context("sending a token")?;
             Ok(stream)
         };

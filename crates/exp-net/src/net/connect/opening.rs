@@ -298,7 +298,7 @@ pub(super) fn ended(stream: &mut TcpStream) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{Closes, Ending, acknowledged, ended, finish};
-    use crate::net::ends::tests::streams;
+    use crate::net::wire::tests::streams;
     use bench::measure::Clock;
     use std::time::{Duration, Instant};
 

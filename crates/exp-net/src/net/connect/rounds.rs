@@ -5,7 +5,7 @@ use super::far::{Ask, LIMIT, SEQUENCE_MAX, Wish, limited};
 use super::near::{Both, Events, OneThread, TwoEnds};
 use super::opening::{Opener, Pending, reset, wait};
 use super::sources::{NoPort, Sources, in_use};
-use crate::net::ends::{Dial, Line, PATIENCE};
+use crate::net::wire::{Dialer, Line, PATIENCE};
 use crate::net::place;
 use bench::experiment::placement;
 use bench::prelude::*;
@@ -36,7 +36,7 @@ const SOON_FACTOR: f64 = 5.0;
 const SPARE: usize = 4;
 
 pub(super) struct Round {
-    pub(super) dial: Dial,
+    pub(super) dialer: Dialer,
     pub(super) sources: Sources,
     pub(super) ports: Ports,
 }
@@ -78,7 +78,7 @@ pub(super) fn measure(
 ) -> Result<()> {
     let plan = Plan::new(of, case)?;
     let near = place::near_cpus(bench, case)?;
-    let far_address = round.dial.address;
+    let far_address = round.dialer.address;
     let used = ports_left(round, &plan, far_address)?;
     let clock = clock(bench, case, &plan, &near)?;
     let is_one_clock = plan.method.ends != Ends::TwoHosts;
@@ -91,19 +91,19 @@ pub(super) fn measure(
         return record(bench, case, &plan, gathered, used);
     }
     let ask = Ask { backlog: plan.backlog, monotonic: clock == Clock::Monotonic };
-    let mut line = round.dial.call(case, &ask)?;
+    let mut line = round.dialer.call(case, &ask)?;
     let port: u16 = line.hear(PATIENCE)?;
     let to = SocketAddr::new(far_address.ip(), port);
-    let Round { dial, sources, .. } = round;
+    let Round { dialer, sources, .. } = round;
     let mut opener = Opener::new(clock, to, sources, LIMIT);
     match of.listener {
         Listener::Ready => {
-            let pace = dial.connect()?;
+            let pace = dialer.connect()?;
             // A far end that is silent for ever, as behind a cable that was cut, is waited for as
             // long.
             limited(&pace)?;
             let (line, closer) = (&mut line, plan.method.closer);
-            let mut ends = TwoEnds { pace, dial, line, opener, closer, is_one_clock };
+            let mut ends = TwoEnds { pace, dialer, line, opener, closer, is_one_clock };
             let gathered = gather(&mut ends, &plan)?;
             if plan.method.ends == Ends::SameCpu {
                 bench.declare(Declared::Switches(8 * gathered.events.count));
@@ -111,7 +111,7 @@ pub(super) fn measure(
             record(bench, case, &plan, gathered, used)?;
         }
         Listener::Full => {
-            let events = full(&mut opener, dial, &mut line, &plan)?;
+            let events = full(&mut opener, dialer, &mut line, &plan)?;
             record_opened(bench, case, &events, used)?;
         }
         Listener::Refusing => record_opened(bench, case, &refused(&mut opener, &plan)?, used)?,
@@ -214,7 +214,7 @@ fn chunks(
 /// Then the far end accepts, and those come with the SYN that is sent again.
 fn full(
     opener: &mut Opener<'_>,
-    dial: &mut Dial,
+    dialer: &mut Dialer,
     line: &mut Line,
     plan: &Plan<'_>,
 ) -> Result<Events> {
@@ -240,7 +240,7 @@ fn full(
             Some(ns) => {
                 soon = soon.max(Duration::from_nanos((SOON_FACTOR * ns) as u64));
                 events.connect.push(ns);
-                say(&pending, dial)?;
+                say(&pending, dialer)?;
                 held.push(pending);
             }
             None => dropped.push(pending),
@@ -261,7 +261,7 @@ fn full(
             match opener.arrived(&pending)? {
                 Some(ns) => {
                     events.connect_late.push(ns);
-                    say(&pending, dial)?;
+                    say(&pending, dialer)?;
                     held.push(pending);
                 }
                 None => waiting.push(pending),
@@ -278,8 +278,8 @@ fn full(
     Ok(events)
 }
 
-fn say(pending: &Pending, dial: &mut Dial) -> Result<()> {
-    let token = dial.preamble();
+fn say(pending: &Pending, dialer: &mut Dialer) -> Result<()> {
+    let token = dialer.preamble();
     // It fits into an empty buffer: nothing waits.
     (&pending.socket).write_all(&token).context("sending a token")
 }

@@ -3,8 +3,8 @@ use super::near::{Both, Events, TwoEnds};
 use super::opening::{Opener, Unanswered, ended, wait};
 use super::sources::Sources;
 use super::{CARD, EXPERIMENT};
-use crate::net::ends::tests::{complete, hold, only_order, orders, rehearse_both, round, shout};
-use crate::net::ends::{Dial, Door, Line, PATIENCE, Refused, bound};
+use crate::net::wire::tests::{complete, hold, only_order, orders, rehearse_both, round, shout};
+use crate::net::wire::{Dialer, Acceptor, Line, PATIENCE, Refused, bound};
 use bench::experiment::fixtures::recorded;
 use bench::experiment::{AnyExperiment, Peer};
 use bench::measure::FarEnd;
@@ -225,28 +225,28 @@ const ASK: Ask = Ask { backlog: 64, monotonic: true };
 /// One case of two processes, a far end for it, and what `near` does with it.
 fn against(
     serve: impl FnOnce(&mut FarEnd) -> Result<()> + Send,
-    near: impl FnOnce(&mut Dial, &Case) -> Result<()> + Send,
+    near: impl FnOnce(&mut Dialer, &Case) -> Result<()> + Send,
 ) {
     let set = [("ends", "same_cpu"), ("listener", "ready")];
     let order = only_order(&EXPERIMENT, Preset::Rehearsal, &set);
-    hold(&order, serve, |_, dial| near(dial, &order.series.cases[0]));
+    hold(&order, serve, |_, dialer| near(dialer, &order.series.cases[0]));
 }
 
 /// The line of a case, and the port of its listener.
-fn called(dial: &mut Dial, case: &Case) -> Result<(Line, SocketAddr)> {
-    let mut line = dial.call(case, &ASK)?;
+fn called(dialer: &mut Dialer, case: &Case) -> Result<(Line, SocketAddr)> {
+    let mut line = dialer.call(case, &ASK)?;
     let port: u16 = line.hear(PATIENCE)?;
-    let to = SocketAddr::new(dial.address.ip(), port);
+    let to = SocketAddr::new(dialer.address.ip(), port);
     Ok((line, to))
 }
 
 /// So many connections one after the other, by the near end's own loop.
-fn sequence(dial: &mut Dial, line: &mut Line, to: SocketAddr, count: u64) -> Result<Events> {
+fn sequence(dialer: &mut Dialer, line: &mut Line, to: SocketAddr, count: u64) -> Result<Events> {
     let mut sources = rotating();
     let mut ends = TwoEnds {
-        pace: dial.connect()?,
+        pace: dialer.connect()?,
         opener: opener(to, &mut sources, LIMIT),
-        dial,
+        dialer,
         line,
         closer: Some(Closer::Client),
         is_one_clock: true,
@@ -257,11 +257,11 @@ fn sequence(dial: &mut Dial, line: &mut Line, to: SocketAddr, count: u64) -> Res
 
 /// A far end that does as the near end wants, and takes its time to close.
 fn slow_to_close(far: &mut FarEnd) -> Result<()> {
-    Door::open(far)?.serve(far, |door, _, call| {
+    Acceptor::open(far)?.serve(far, |acceptor, _, call| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
         call.line.tell(&port)?;
-        let (mut pace, _) = door.admit(Instant::now() + LIMIT)?;
+        let (mut pace, _) = acceptor.admit(Instant::now() + LIMIT)?;
         let Wish::Sequence(count) = call.line.hear(LIMIT)? else {
             bail!("another wish");
         };
@@ -269,7 +269,7 @@ fn slow_to_close(far: &mut FarEnd) -> Result<()> {
             pace.write_all(&[ABOUT_TO_ACCEPT])?;
             let (mut stream, _) = listener.accept()?;
             pace.write_all(&[ACCEPTED])?;
-            door.check(&mut stream, Instant::now() + LIMIT)?;
+            acceptor.check(&mut stream, Instant::now() + LIMIT)?;
             stream.write_all(b"h")?;
             ended(&mut stream)?;
             std::thread::sleep(Duration::from_millis(30));
@@ -280,9 +280,9 @@ fn slow_to_close(far: &mut FarEnd) -> Result<()> {
 
 #[test]
 fn looking_for_an_acknowledgement_is_no_cpu_time_of_a_connection() {
-    against(slow_to_close, |dial, case| {
-        let (mut line, to) = called(dial, case)?;
-        let events = sequence(dial, &mut line, to, 6)?;
+    against(slow_to_close, |dialer, case| {
+        let (mut line, to) = called(dialer, case)?;
+        let events = sequence(dialer, &mut line, to, 6)?;
         let client = &events.client;
         ensure!(client.close_ns.len() == 3, "{client:?}");
         let each_ns = client.cpu_ns as f64 / 3.0;
@@ -296,13 +296,13 @@ fn looking_for_an_acknowledgement_is_no_cpu_time_of_a_connection() {
 #[test]
 fn silent_strangers_at_a_cases_own_port_cost_no_connection() {
     const STRANGERS: usize = 8;
-    let serve = |far: &mut FarEnd| Door::open(far)?.serve(far, super::far::serve);
-    against(serve, |dial, case| {
-        let (mut line, to) = called(dial, case)?;
+    let serve = |far: &mut FarEnd| Acceptor::open(far)?.serve(far, super::far::serve);
+    against(serve, |dialer, case| {
+        let (mut line, to) = called(dialer, case)?;
         let said = [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[7; 28]].into_iter();
         let _strangers = shout(to, said.cycle().take(STRANGERS));
         let began = Instant::now();
-        let events = sequence(dial, &mut line, to, 6)?;
+        let events = sequence(dialer, &mut line, to, 6)?;
         ensure!(events.connect.len() == 6 && events.accepted.len() == 6);
         ensure!(began.elapsed() < LIMIT, "each was waited for");
         line.tell(&Wish::End)
@@ -312,16 +312,16 @@ fn silent_strangers_at_a_cases_own_port_cost_no_connection() {
 /// What a near end asks for by the line is within what the case can need.
 #[test]
 fn wishes_without_measure_are_refused() {
-    let serve = |far: &mut FarEnd| Door::open(far)?.serve(far, super::far::serve);
-    against(serve, |dial, case| {
+    let serve = |far: &mut FarEnd| Acceptor::open(far)?.serve(far, super::far::serve);
+    against(serve, |dialer, case| {
         for wish in [
             Wish::Sequence(u64::MAX),
             Wish::Sequence(SEQUENCE_MAX + 1),
             Wish::Take(u64::MAX),
             Wish::Drain(1 << 40),
         ] {
-            let (mut line, _) = called(dial, case)?;
-            let _pace = dial.connect()?;
+            let (mut line, _) = called(dialer, case)?;
+            let _pace = dialer.connect()?;
             line.tell(&wish)?;
             let Err(told) = line.hear::<Served>(PATIENCE) else {
                 bail!("{wish:?} was served");
@@ -329,7 +329,7 @@ fn wishes_without_measure_are_refused() {
             ensure!(told.is::<Refused>(), "{wish:?}: {told}");
         }
         // It is there for the next.
-        let (mut line, to) = called(dial, case)?;
-        sequence(dial, &mut line, to, 2).map(drop)
+        let (mut line, to) = called(dialer, case)?;
+        sequence(dialer, &mut line, to, 2).map(drop)
     });
 }

@@ -2,16 +2,15 @@
 //! send as fast as they may, and streams that take in what comes, each in a thread. Both ends make
 //! them alike.
 
-use crate::net::ends::{Call, Door, Line, NO_PORTS, PATIENCE, Socket, pattern};
 use crate::net::place::{Turns, Usage, Used, only, pin_far, placed};
+use crate::net::wire::timed::{Socket, echo, pattern, pull, push};
+use crate::net::wire::{Acceptor, Call, Line, NO_PORTS, PATIENCE};
 use bench::measure::{FarEnd, Finally, beside};
 use bench::prelude::*;
 use laws::net::Protocol;
 use laws::net::loaded::{Beside, Direction};
+use metal::socket::Wait;
 use serde::{Deserialize, Serialize};
-use socket2::SockRef;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -19,6 +18,8 @@ use std::time::Instant;
 /// More streams each way are not served.
 const STREAMS_MAX: usize = 256;
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
+/// A case whose socket is not ended after this time is looked at.
+const CASE_TIME: Duration = Duration::from_secs(10);
 /// A case that is over is looked for this often.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -49,7 +50,7 @@ pub(super) enum FarAnswer {
     Counted(Counted),
 }
 
-pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
+pub(super) fn serve(acceptor: &mut Acceptor, far: &mut FarEnd, call: &mut Call) -> Result<()> {
     let of: Beside = call.decode()?;
     let mut cpus = pin_far(far, &call.case, of.ends)?;
     let cpu = only(&cpus);
@@ -66,29 +67,24 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
             call.line.tell(&NO_PORTS)?;
             Vec::new()
         }
-        Protocol::Udp => door.sockets(far, &mut call.line, Protocol::Udp, 1)?,
+        Protocol::Udp => acceptor.sockets(far, &mut call.line, Protocol::Udp, 1)?,
     };
     // In the order in which the near end makes them: that of the round trips, those up, those down.
     let own = 1 - datagrams.len();
-    let mut all = door.admit_all(own + count_up + count_down, Instant::now() + PATIENCE)?;
+    let all = acceptor.admit_all(own + count_up + count_down, Instant::now() + PATIENCE)?;
+    let mut all: Vec<Socket> = all.into_iter().map(Socket::from).collect();
     let down = all.split_off(own + count_up);
     let up = all.split_off(own);
-    let own = all.into_iter().map(Socket::Stream);
-    let prober = datagrams.into_iter().chain(own).next().context("no socket for round trips")?;
+    let prober = datagrams.into_iter().chain(all).next().context("no socket for round trips")?;
     let (bytes, is_over) = (usize::try_from(of.message)?, AtomicBool::new(false));
-    // Nothing waits with a time-out, which would cost a timer at each wait: the end is an end of
-    // the socket's.
-    let socket = SockRef::from(&prober);
-    socket.set_read_timeout(None)?;
     let answer = |()| {
-        answer(&prober, bytes, &is_over);
-        Ok(())
+        let goes_on = || Ok(!is_over.load(Ordering::Relaxed));
+        echo(&prober, bytes, Wait::Block, CASE_TIME, goes_on)
     };
     let (served, answered) = beside(vec![(cpu, ())], Ok, answer, |gate| {
         let _ending = Finally(|| {
             is_over.store(true, Ordering::Relaxed);
-            // One that is gone already needs no end.
-            let _ = socket.shutdown(Shutdown::Both);
+            prober.cut();
         });
         gate.open();
         call.line.tell(&FarAnswer::Ready)?;
@@ -110,28 +106,9 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         until_gone(&call.line)
     })?;
     served?;
-    answered.into_iter().collect()
-}
-
-/// Sends back what comes, until the socket ends.
-fn answer(prober: &Socket, bytes: usize, is_over: &AtomicBool) {
-    let mut message = vec![0; bytes + 1];
-    match prober {
-        Socket::Stream(stream) => {
-            let (mut stream, message) = (stream, &mut message[..bytes]);
-            while stream.read_exact(message).is_ok() && stream.write_all(message).is_ok() {}
-        }
-        Socket::Datagram(socket) => {
-            while !is_over.load(Ordering::Relaxed) {
-                // The kernel's reports of lost replies do not end the loop.
-                if let Ok(got) = socket.recv(&mut message)
-                    && got == bytes
-                {
-                    let _ = socket.send(&message[..got]);
-                }
-            }
-        }
-    }
+    // A near end that is gone has its own reason.
+    drop(answered);
+    Ok(())
 }
 
 /// The near end goes on with round trips until the queues are empty, and leaves.
@@ -158,10 +135,10 @@ const CALL_TIME: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 pub(super) struct Traffic {
-    pub(super) streams: Vec<TcpStream>,
-    /// Bytes that arrived at this end, and that its kernel took.
-    received: AtomicU64,
-    sent: AtomicU64,
+    pub(super) streams: Vec<Socket>,
+    /// Bytes of each that its kernel took, or that arrived: those of the first `senders` go out.
+    moved: Vec<AtomicU64>,
+    senders: usize,
     is_over: AtomicBool,
     /// The other end may go from now on.
     is_leaving: AtomicBool,
@@ -172,24 +149,25 @@ pub(super) struct Traffic {
 /// Sends by `out` and takes in by `inward`, on a CPU or where the scheduler places the threads, for
 /// as long as `meanwhile` takes.
 pub(super) fn during<R>(
-    out: Vec<TcpStream>,
-    inward: Vec<TcpStream>,
+    out: Vec<Socket>,
+    inward: Vec<Socket>,
     cpu: Option<usize>,
     meanwhile: impl FnOnce(&Traffic) -> Result<R>,
 ) -> Result<R> {
     let senders = out.len();
-    let streams: Vec<TcpStream> = out.into_iter().chain(inward).collect();
+    let streams: Vec<Socket> = out.into_iter().chain(inward).collect();
     for stream in &streams {
-        stream.set_write_timeout(Some(CALL_TIME))?;
-        stream.set_read_timeout(Some(CALL_TIME))?;
+        stream.options().set_write_timeout(Some(CALL_TIME))?;
+        stream.options().set_read_timeout(Some(CALL_TIME))?;
         // Data left in its buffers at the end is unused, and must not go on beside the next
         // measurement.
-        SockRef::from(stream).set_linger(Some(Duration::ZERO))?;
+        stream.options().set_linger(Some(Duration::ZERO))?;
     }
-    let traffic = Traffic { streams, ..Traffic::default() };
+    let moved = streams.iter().map(|_| AtomicU64::new(0)).collect();
+    let traffic = Traffic { streams, moved, senders, ..Traffic::default() };
     let members = (0..traffic.streams.len()).map(|at| (cpu, at)).collect();
     let work = |at| {
-        traffic.stream(at, at < senders);
+        traffic.stream(at);
         Ok(())
     };
     let (found, threads) = beside(members, Ok, work, |gate| {
@@ -202,56 +180,42 @@ pub(super) fn during<R>(
 }
 
 impl Traffic {
-    /// One stream, until the end.
-    fn stream(&self, at: usize, is_out: bool) {
-        let moved = match is_out {
-            true => self.send(&self.streams[at]),
-            false => self.take(&self.streams[at]),
+    /// One stream, until the end. One that ends before it broke down by itself.
+    fn stream(&self, at: usize) {
+        let (stream, moved) = (&self.streams[at], &self.moved[at]);
+        // A call that moves nothing for a time looks whether there is an end.
+        let _ = if at < self.senders {
+            let sent = |bytes| moved.store(bytes, Ordering::Relaxed);
+            push(stream, &pattern(PIECE_BYTES), &self.is_over, sent, || Ok(()))
+        } else {
+            let is_going = || {
+                ensure!(!self.is_over.load(Ordering::Relaxed), "the case is over");
+                Ok(())
+            };
+            let received = |bytes| {
+                moved.store(bytes, Ordering::Relaxed);
+                is_going().map(|()| Wait::Block)
+            };
+            pull(stream, &mut vec![0; PIECE_BYTES], received, is_going)
         };
         let is_expected =
             self.is_over.load(Ordering::Relaxed) || self.is_leaving.load(Ordering::Relaxed);
-        if moved.is_err() && !is_expected {
-            self.broken.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn send(&self, mut stream: &TcpStream) -> io::Result<()> {
-        let piece = pattern(PIECE_BYTES);
-        self.go_on(&self.sent, || stream.write(&piece))
-    }
-
-    fn take(&self, mut stream: &TcpStream) -> io::Result<()> {
-        let mut piece = vec![0; PIECE_BYTES];
-        self.go_on(&self.received, || match stream.read(&mut piece) {
-            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-            moved => moved,
-        })
-    }
-
-    fn go_on(
-        &self,
-        count: &AtomicU64,
-        mut call: impl FnMut() -> io::Result<usize>,
-    ) -> io::Result<()> {
-        use ErrorKind::{Interrupted, TimedOut, WouldBlock};
-        while !self.is_over.load(Ordering::Relaxed) {
-            match call() {
-                Ok(bytes) => {
-                    count.fetch_add(bytes as u64, Ordering::Relaxed);
-                }
-                Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        self.broken.fetch_add(u64::from(!is_expected), Ordering::Relaxed);
     }
 
     fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
-        for stream in &self.streams {
-            // One that is gone already needs no end.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        self.streams.iter().for_each(Socket::cut);
+    }
+
+    /// Bytes that its kernel took so far.
+    fn sent(&self) -> u64 {
+        self.moved[..self.senders].iter().map(so_far).sum()
+    }
+
+    /// Bytes that arrived so far.
+    fn received(&self) -> u64 {
+        self.moved[self.senders..].iter().map(so_far).sum()
     }
 }
 
@@ -284,8 +248,8 @@ impl Window {
         Window {
             usage: Usage::begin(cpus),
             clock,
-            received: so_far(&traffic.received),
-            sent: so_far(&traffic.sent),
+            received: traffic.received(),
+            sent: traffic.sent(),
             began: clock.start(),
         }
     }
@@ -297,15 +261,15 @@ impl Window {
     /// Whether not a single piece came in. Such a window says nothing of a rate: it goes on until
     /// one does.
     pub(super) fn is_empty(&self, traffic: &Traffic) -> bool {
-        so_far(&traffic.received) == self.received
+        traffic.received() == self.received
     }
 
     /// Ends it; from then on a stream that the other end leaves has not broken down.
     pub(super) fn end(self, traffic: &Traffic, softirq_cpu: Option<usize>) -> Counted {
         let ns = self.ns();
         let counted = Counted {
-            received: so_far(&traffic.received) - self.received,
-            sent: so_far(&traffic.sent) - self.sent,
+            received: traffic.received() - self.received,
+            sent: traffic.sent() - self.sent,
             ns,
             used: self.usage.end(),
             broken: so_far(&traffic.broken),
@@ -319,13 +283,19 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::{PIECE_BYTES, during, so_far};
-    use crate::net::ends::tests::streams;
+    use crate::net::wire::tests::streams;
+    use crate::net::wire::timed::Socket;
     use std::time::{Duration, Instant};
+
+    fn sockets() -> (Socket, Socket) {
+        let (near, far) = streams();
+        (near.into(), far.into())
+    }
 
     #[test]
     fn bytes_arrive_until_an_end_goes_and_nothing_waits_for_it() {
         let cpu = metal::place::allowed().expect("CPUs").first().copied();
-        let (near, far) = streams();
+        let (near, far) = sockets();
         let until = Instant::now() + Duration::from_secs(20);
         let wait = |is_so: &dyn Fn() -> bool| {
             while !is_so() && Instant::now() < until {
@@ -334,11 +304,11 @@ mod tests {
         };
         let ended = during(vec![near], Vec::new(), cpu, |sender| {
             during(Vec::new(), vec![far], cpu, |taker| {
-                wait(&|| so_far(&taker.received) >= 1 << 20);
+                wait(&|| taker.received() >= 1 << 20);
                 // What a call has sent may be there before its sender has counted it: one call's
                 // bytes.
-                let received = so_far(&taker.received);
-                let sent = so_far(&sender.sent) + PIECE_BYTES as u64;
+                let received = taker.received();
+                let sent = sender.sent() + PIECE_BYTES as u64;
                 assert!((1 << 20..=sent).contains(&received), "{received} of {sent}");
                 assert_eq!((so_far(&sender.broken), so_far(&taker.broken)), (0, 0));
                 Ok(())
@@ -350,7 +320,7 @@ mod tests {
         });
         ended.expect("all end");
         // A stream without a reader is ended in the middle of a call.
-        let (near, _silent) = streams();
+        let (near, _silent) = sockets();
         during(vec![near], Vec::new(), cpu, |_| Ok(())).expect("ends");
         assert!(Instant::now() < until + Duration::from_secs(20));
     }

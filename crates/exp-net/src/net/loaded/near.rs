@@ -2,15 +2,14 @@
 
 use super::far::{Counted, FarAnswer, Said, Traffic, Window, during, streams};
 use crate::net::Events;
-use crate::net::ends::{Dial, Limit, Line, PATIENCE, Socket, pattern};
 use crate::net::place::{Turns, near_cpus, only, placed};
+use crate::net::wire::timed::{Plan, Prober, Socket};
+use crate::net::wire::{Dialer, Line, PATIENCE};
 use bench::prelude::*;
 use laws::net::loaded::{Beside, Direction};
+use metal::socket::Wait;
 use metal::tcp;
-use socket2::SockRef;
 use stats::quantile::median;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 
 const WARM_UP: usize = 32;
@@ -26,27 +25,23 @@ const GROWTH_TRIPS: f64 = 20.0;
 const GROWTH_NS_MAX: f64 = 1e9;
 /// The least number of round trips may take so long beside the traffic, in ns.
 const LONGEST_NS: f64 = 4e9;
-/// The share of a limit after which it is renewed.
-const RENEWED_AFTER: f64 = 0.125;
 /// Afterwards queues may take so long to empty, in ns.
 const EMPTYING_NS: f64 = 5e8;
 
-struct Prober {
-    socket: Socket,
+/// Round trips, of which none counts that takes longer than `timeout_ns`.
+struct Trips {
+    prober: Prober,
     clock: Clock,
-    message: Vec<u8>,
-    answer: Vec<u8>,
-    number: u64,
     timeout_ns: f64,
 }
 
 pub(super) struct Party<'case> {
     case: &'case Case,
     beside: Beside,
-    prober: Prober,
+    trips: Trips,
     line: Line,
-    up: Vec<TcpStream>,
-    down: Vec<TcpStream>,
+    up: Vec<Socket>,
+    down: Vec<Socket>,
     /// Those of both, the round trips and the traffic.
     cpus: Vec<usize>,
     /// That of the traffic's threads, unless the scheduler places them.
@@ -59,34 +54,35 @@ impl<'case> Party<'case> {
         series: &Series,
         case: &'case Case,
         of: Beside,
-        dial: &mut Dial,
+        dialer: &mut Dialer,
     ) -> Result<Self> {
         let mut cpus = near_cpus(bench, case)?;
         let traffic = placed(case, "near_traffic_cpu").ok().or(only(&cpus));
         cpus.extend(traffic);
         bench.declare(Declared::Cpus(&cpus));
-        let mut line = dial.call(case, &())?;
-        let sockets = dial.sockets(&mut line, of.protocol, 1)?;
+        let mut line = dialer.call(case, &())?;
+        let sockets = dialer.sockets(&mut line, of.protocol, 1)?;
         let socket = sockets.into_iter().next().context("no socket for round trips")?;
         let [up, down] = streams(&of);
-        let mut connect = |count: usize| -> Result<Vec<TcpStream>> {
-            (0..count).map(|_| dial.connect()).collect()
+        let mut connect = |count: usize| -> Result<Vec<Socket>> {
+            (0..count).map(|_| Ok(dialer.connect()?.into())).collect()
         };
         let (up, down) = (connect(up)?, connect(down)?);
         line.heed(FarAnswer::Ready)?;
         let timeout_ns = series.setting("timeout").unwrap_or(super::TIMEOUT_NS) as f64;
-        let bytes = usize::try_from(of.message)?;
-        let prober = Prober::new(socket, bench.order().clock(), bytes, timeout_ns)?;
-        Ok(Party { case, beside: of, prober, line, up, down, cpus, traffic })
+        let clock = bench.order().clock();
+        let prober = Prober::new(socket, None, of.message, Wait::Block, (clock, timeout_ns))?;
+        let trips = Trips { prober, clock, timeout_ns };
+        Ok(Party { case, beside: of, trips, line, up, down, cpus, traffic })
     }
 
     pub(super) fn measure(mut self, bench: &mut Bench, series: &Series) -> Result<()> {
         let case_ns = bench.order().case_ns as f64;
         let window_ns = series.setting("time").map_or(4.0 * case_ns, |ns| ns as f64);
         let least = if bench.order().rehearsal { REHEARSAL_LEAST } else { LEAST };
-        let prober = &mut self.prober;
-        prober.many(0.0, WARM_UP.min(2 * least), LONGEST_NS)?;
-        let idle = most_answered(prober.many(case_ns, least, LONGEST_NS)?)?;
+        let trips = &mut self.trips;
+        trips.many(0.0, WARM_UP.min(2 * least))?;
+        let idle = most_answered(trips.many(case_ns, least)?)?;
         let idle_ns = median(&idle.ns).context("no round trip came back")?;
         self.line.tell(&Said::Go)?;
         let turns = Turns::begin();
@@ -97,16 +93,16 @@ impl<'case> Party<'case> {
         let (line, cpus) = (&mut self.line, &self.cpus);
         let comes_down = self.beside.direction != Direction::Up;
         let found = during(self.up, self.down, self.traffic, |traffic| {
-            prober.many(growth_ns, 1, LONGEST_NS)?;
+            trips.many(growth_ns, 1)?;
             line.tell(&Said::Window)?;
-            let window = Window::begin(traffic, cpus, prober.clock);
-            let mut beside = prober.many(window_ns, least, LONGEST_NS)?;
+            let window = Window::begin(traffic, cpus, trips.clock);
+            let mut beside = trips.many(window_ns, least)?;
             while comes_down && window.is_empty(traffic) && window.ns() < window_ns + LONGEST_NS {
-                let more = prober.many(1e6, 1, LONGEST_NS)?;
+                let more = trips.many(1e6, 1)?;
                 beside.ns.extend(more.ns);
                 beside.without += more.without;
             }
-            let near = window.end(traffic, prober.socket.softirq_cpu());
+            let near = window.end(traffic, trips.prober.socket.softirq_cpu());
             let streams = of_streams(traffic)?;
             line.tell(&Said::Stop)?;
             let FarAnswer::Counted(far) = line.hear(PATIENCE)? else {
@@ -124,8 +120,8 @@ impl<'case> Party<'case> {
             near.broken,
             far.broken
         );
-        let emptied = prober.until_calm(idle_ns)?;
-        let (case, timeout_ns) = (self.case, prober.timeout_ns);
+        let emptied = trips.until_calm(idle_ns)?;
+        let (case, timeout_ns) = (self.case, trips.timeout_ns);
         let beside = most_answered(beside)?;
         bench.record(case, "idle_round_trip", idle.values(timeout_ns))?;
         let samples = bench.record(case, "round_trip", beside.values(timeout_ns))?;
@@ -200,132 +196,36 @@ fn most_answered(trips: Events) -> Result<Events> {
     Ok(trips)
 }
 
-impl Prober {
-    fn new(socket: Socket, clock: Clock, bytes: usize, timeout_ns: f64) -> Result<Prober> {
-        // A time-out of the socket's own would cost a timer at each wait.
-        SockRef::from(&socket).set_read_timeout(None)?;
-        if let Socket::Stream(stream) = &socket {
-            stream.set_write_timeout(Some(Duration::from_nanos(timeout_ns as u64)))?;
-        }
-        Ok(Prober {
-            socket,
-            clock,
-            message: pattern(bytes),
-            answer: vec![0; bytes + 1],
-            number: 0,
-            timeout_ns,
-        })
-    }
-
-    /// Round trips for so long and until there were `least`, but not longer than `longest_ns`.
-    fn many(&mut self, window_ns: f64, least: usize, longest_ns: f64) -> Result<Events> {
-        let mut limit = Limit::new(self.clock, self.timeout_ns, RENEWED_AFTER)?;
-        let begin = self.clock.start();
-        let mut trips = Events::default();
-        loop {
-            limit.renew()?;
-            match self.once()? {
-                Some(ns) => trips.ns.push(ns),
-                None => {
-                    trips.without += 1;
-                    // A stream's answers come in order: none comes any more.
-                    if let Socket::Stream(_) = self.socket {
-                        bail!("no reply over TCP within {:.1} s", self.timeout_ns / 1e9);
-                    }
-                }
-            }
-            let passed_ns = self.clock.between_ns(begin, self.clock.end());
-            let count = trips.ns.len() + trips.without as usize;
-            if passed_ns >= window_ns && (count >= least || passed_ns >= longest_ns) {
-                return Ok(trips);
+impl Trips {
+    /// Round trips for so long and until there were `least`, but not longer than [`LONGEST_NS`].
+    fn many(&mut self, window_ns: f64, least: usize) -> Result<Events> {
+        let plan = Plan { window_ns, pause_ns: None, least: Some((least, LONGEST_NS)) };
+        let ran = self.prober.exchanges(&plan)?;
+        let mut events = Events { without: ran.lost, ..Events::default() };
+        for ns in ran.ticks.into_iter().map(|ticks| self.clock.ns(ticks)) {
+            match ns < self.timeout_ns {
+                true => events.ns.push(ns),
+                false => events.without += 1,
             }
         }
+        // A stream's answers come in order: none counts after one that came too late.
+        ensure!(
+            events.without == 0 || !self.prober.socket.is_stream,
+            "no reply over TCP within {:.1} s",
+            self.timeout_ns / 1e9
+        );
+        Ok(events)
     }
 
     /// Round trips until one is about as short as without traffic; whether one was.
     fn until_calm(&mut self, idle_ns: f64) -> Result<bool> {
-        let mut limit = Limit::new(self.clock, self.timeout_ns, RENEWED_AFTER)?;
         let begin = self.clock.start();
         while self.clock.between_ns(begin, self.clock.end()) < EMPTYING_NS {
-            limit.renew()?;
-            if self.once()?.is_some_and(|ns| ns < 2.0 * idle_ns) {
+            if self.many(0.0, 1)?.ns.first().is_some_and(|ns| *ns < 2.0 * idle_ns) {
                 return Ok(true);
             }
         }
         Ok(false)
-    }
-
-    /// One round trip, in ns; none without an answer in time. Nothing but the message's calls and
-    /// the clock is in it: a [`Limit`] ends its waits.
-    fn once(&mut self) -> Result<Option<f64>> {
-        self.number += 1;
-        let number = self.number.to_le_bytes();
-        let stamp = number.len().min(self.message.len());
-        self.message[..stamp].copy_from_slice(&number[..stamp]);
-        let start = self.clock.start();
-        let (clock, timeout_ns) = (self.clock, self.timeout_ns);
-        let is_late = || clock.between_ns(start, clock.end()) >= timeout_ns;
-        let is_back = match &mut self.socket {
-            Socket::Stream(stream) => {
-                stream.write_all(&self.message).context("sending")?;
-                let answer = &mut self.answer[..self.message.len()];
-                whole(stream, answer, is_late)?
-            }
-            Socket::Datagram(socket) => datagram(socket, &self.message, &mut self.answer, is_late)?,
-        };
-        let ns = clock.between_ns(start, clock.end());
-        if !is_back || ns >= timeout_ns {
-            return Ok(None);
-        }
-        ensure!(
-            self.answer[..self.message.len()] == self.message[..],
-            "the reply differs from the message"
-        );
-        Ok(Some(ns))
-    }
-}
-
-/// Reads a whole answer; whether it came before it was late.
-fn whole(mut stream: &TcpStream, answer: &mut [u8], is_late: impl Fn() -> bool) -> Result<bool> {
-    let mut have = 0;
-    while have < answer.len() {
-        match stream.read(&mut answer[have..]) {
-            Ok(0) => bail!("the far end is gone"),
-            Ok(bytes) => have += bytes,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {
-                if is_late() {
-                    return Ok(false);
-                }
-            }
-            Err(error) => return Err(error).context("the far end is gone"),
-        }
-    }
-    Ok(true)
-}
-
-/// Sends a datagram and waits for its answer; others' are of round trips that were given up.
-fn datagram(
-    socket: &UdpSocket,
-    message: &[u8],
-    answer: &mut [u8],
-    is_late: impl Fn() -> bool,
-) -> Result<bool> {
-    match socket.send(message) {
-        Ok(_) => {}
-        // No room: it is dropped here.
-        Err(error) if metal::readiness::is_full(&error) => {}
-        Err(error) => return Err(error).context("sending a datagram"),
-    }
-    loop {
-        match socket.recv(answer) {
-            Ok(bytes) if answer[..bytes] == *message => return Ok(true),
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).context("receiving a datagram"),
-        }
-        if is_late() {
-            return Ok(false);
-        }
     }
 }
 

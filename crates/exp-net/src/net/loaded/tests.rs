@@ -1,5 +1,5 @@
 use super::EXPERIMENT;
-use crate::net::ends::tests::{complete, rehearse_both};
+use crate::net::wire::tests::{complete, rehearse_both};
 use bench::experiment::fixtures::{predicted, recorded};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::key::{CaseId, Key};

@@ -1,6 +1,7 @@
 //! Echoes sent, awaited and written down.
 
 use crate::net::record_with_lost;
+use crate::net::wire::completed;
 use bench::prelude::*;
 use laws::net::ping::{Echoes, Ip};
 use laws::net::rtt::Arrivals;
@@ -168,18 +169,13 @@ impl Loop<'_> {
             let end = self.clock.end();
             let back_ns = vdso_clock_gettime(clock::Clock::REALTIME);
             let waited_ns = self.clock.between_ns(start, end);
-            match came {
-                Ok(packet) => {
-                    if let Some(answer) = self.echo.answer(packet)? {
-                        self.see(answer, sent_ns, back_ns, waited_ns);
-                        return Ok(());
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    let context = "sending an ICMP echo (or receiving an ICMP error)";
-                    return Err(anyhow::Error::from(error).context(context));
-                }
+            let packet = completed(came);
+            let packet = packet.context("sending an ICMP echo (or receiving an ICMP error)")?;
+            if let Some(packet) = packet
+                && let Some(answer) = self.echo.answer(packet)?
+            {
+                self.see(answer, sent_ns, back_ns, waited_ns);
+                return Ok(());
             }
             // A stray's, or a deadline that was an earlier echo's.
             let rest_ns = self.timeout_ns as f64 - waited_ns;

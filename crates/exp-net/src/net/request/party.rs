@@ -2,21 +2,19 @@
 //! The far end: a server of one thread that sleeps until something is there, and answers each
 //! request by itself.
 
-use super::connection::{Connection, INBOX_BYTES, blank, number};
-use super::loops::{Account, Near, Trip, due};
+use super::loops::{Account, Connection, INBOX_BYTES, Near, Trip, due};
 use super::{longest_ns, window_ns};
-use crate::net::ends::{Call, Dial, Door, Line, PATIENCE, Socket};
 use crate::net::place::{Usage, Used, near_cpus, pin_far};
+use crate::net::wire::timed::{Messages, Socket, Taken};
+use crate::net::wire::{Acceptor, Call, Dialer, Line, PATIENCE};
 use bench::measure::FarEnd;
 use bench::prelude::*;
 use laws::net::request::{Asked, Requests, Schedule};
 use metal::readiness::Readiness;
-use metal::socket::incoming_cpu;
+use metal::socket::{Wait, incoming_cpu};
 use serde::{Deserialize, Serialize};
-use socket2::SockRef;
 use stats::quantile::median;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Requests before the first that counts.
@@ -47,13 +45,18 @@ pub(super) struct Round {
 }
 
 impl Party {
-    pub(super) fn new(bench: &Bench, case: &Case, of: &Requests, dial: &mut Dial) -> Result<Party> {
+    pub(super) fn new(
+        bench: &Bench,
+        case: &Case,
+        of: &Requests,
+        dialer: &mut Dialer,
+    ) -> Result<Party> {
         let cpus = near_cpus(bench, case)?;
-        let mut line = dial.call(case, &())?;
-        let sockets = dial.sockets(&mut line, of.protocol, usize::try_from(of.connections)?)?;
+        let mut line = dialer.call(case, &())?;
+        let sockets = dialer.sockets(&mut line, of.protocol, usize::try_from(of.connections)?)?;
         line.heed(FarAnswer::Ready)?;
         let bytes = usize::try_from(of.message)?;
-        let connection = |socket| Connection::new(socket, blank(bytes));
+        let connection = |socket| Connection::new(socket, bytes);
         let connections = sockets.into_iter().map(connection).collect::<Result<_>>()?;
         let clock = bench.order().clock();
         let near = Near { clock, connections, timeout: clock.ticks(FIRST_TIMEOUT_NS), first: 0 };
@@ -134,7 +137,7 @@ impl Party {
             far: used,
             served,
             softirq_cpus: [
-                self.near.connections.first().and_then(Connection::softirq_cpu),
+                self.near.connections.first().and_then(|first| first.socket.softirq_cpu()),
                 softirq_cpu,
             ],
         })
@@ -180,8 +183,8 @@ impl Round {
     }
 }
 
-/// A near end that takes no reply for so long is gone.
-const REPLY_TIME: Duration = Duration::from_secs(5);
+/// A near end that takes no reply for so long, several times, is gone.
+const REPLY_TIME: Duration = Duration::from_secs(2);
 /// No case has more connections.
 const CONNECTIONS_MAX: u64 = 1024;
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
@@ -212,11 +215,10 @@ pub(super) enum FarAnswer {
     },
 }
 
-/// One of the server's sockets, and the bytes of an incomplete request.
+/// One of the server's sockets, and its messages.
 struct Served {
     socket: Socket,
-    inbox: Vec<u8>,
-    have: usize,
+    messages: Messages,
 }
 
 /// Counts since the last [`Said::Begin`].
@@ -226,7 +228,7 @@ struct Count {
     stall: Option<Stall>,
 }
 
-pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
+pub(super) fn serve(acceptor: &mut Acceptor, far: &mut FarEnd, call: &mut Call) -> Result<()> {
     let of: Requests = call.decode()?;
     let cpus = pin_far(far, &call.case, of.ends)?;
     ensure!(
@@ -235,22 +237,19 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         "{of:?} exceeds the far end's limits"
     );
     let (count, bytes) = (usize::try_from(of.connections)?, usize::try_from(of.message)?);
-    let sockets = door.sockets(far, &mut call.line, of.protocol, count)?;
+    let sockets = acceptor.sockets(far, &mut call.line, of.protocol, count)?;
     let mut all = Vec::new();
     for socket in sockets {
-        SockRef::from(&socket).set_write_timeout(Some(REPLY_TIME))?;
-        let room = match &socket {
-            Socket::Stream(_) => INBOX_BYTES.max(bytes),
-            Socket::Datagram(_) => bytes + 1,
-        };
-        all.push(Served { socket, inbox: vec![0; room], have: 0 });
+        socket.options().set_write_timeout(Some(REPLY_TIME))?;
+        let messages = Messages::new(bytes, INBOX_BYTES);
+        all.push(Served { socket, messages });
     }
     call.line.tell(&FarAnswer::Ready)?;
-    run(&mut all, call, bytes, &cpus)
+    run(&mut all, call, &cpus)
 }
 
 /// Until the line ends.
-fn run(all: &mut [Served], call: &mut Call, bytes: usize, cpus: &[usize]) -> Result<()> {
+fn run(all: &mut [Served], call: &mut Call, cpus: &[usize]) -> Result<()> {
     let line = call.line.fd().try_clone_to_owned()?;
     let sockets: Vec<OwnedFd> = all
         .iter()
@@ -265,7 +264,7 @@ fn run(all: &mut [Served], call: &mut Call, bytes: usize, cpus: &[usize]) -> Res
             bail!("the near end sent nothing for {} s", PATIENCE.as_secs());
         }
         for (place, one) in all.iter_mut().enumerate() {
-            if ready.is_ready(place) && !one.answer(bytes, &mut count)? {
+            if ready.is_ready(place) && !one.answer(&mut count)? {
                 ready.forget(place);
             }
         }
@@ -295,44 +294,19 @@ fn run(all: &mut [Served], call: &mut Call, bytes: usize, cpus: &[usize]) -> Res
 }
 
 impl Served {
-    /// Takes in what is there and answers each request; `false` where no more will come.
-    fn answer(&mut self, bytes: usize, count: &mut Count) -> Result<bool> {
-        let Served { socket, inbox, have } = self;
-        match socket {
-            Socket::Stream(stream) => {
-                match stream.read(&mut inbox[*have..]) {
-                    Ok(0) => return Ok(false),
-                    Ok(more) => *have += more,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
-                    // The near end has left a case by itself and knows why.
-                    Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(false),
-                    Err(error) => return Err(error).context("receiving a request"),
-                }
-                let mut at = 0;
-                while *have - at >= bytes {
-                    let request = &inbox[at..at + bytes];
-                    number(request).context("received data is not a request")?;
-                    count.one_more();
-                    stream.write_all(request).context("sending a reply")?;
-                    at += bytes;
-                }
-                inbox.copy_within(at..*have, 0);
-                *have -= at;
-            }
-            Socket::Datagram(socket) => {
-                // The kernel reports unread replies here.
-                let Ok(got) = socket.recv(inbox) else {
-                    return Ok(true);
-                };
-                // A repeated introduction is no request.
-                if got == bytes && number(&inbox[..got]).is_some() {
-                    count.one_more();
-                    let _ = socket.send(&inbox[..got]);
-                }
-            }
+    /// Takes in what is there and answers each request; `false` where no more will come. One whose
+    /// connection broke has left its case by itself and knows why.
+    fn answer(&mut self, count: &mut Count) -> Result<bool> {
+        match self.messages.echo(&self.socket, Wait::Block, || count.one_more()) {
+            Err(error) if is_reset(&error) => Ok(false),
+            taken => Ok(taken? != Taken::End),
         }
-        Ok(true)
     }
+}
+
+fn is_reset(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
 }
 
 impl Count {

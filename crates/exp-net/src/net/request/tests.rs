@@ -1,7 +1,7 @@
 use super::EXPERIMENT;
 use super::party::FarAnswer;
-use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
-use crate::net::ends::{Door, NO_PORTS, PATIENCE};
+use crate::net::wire::tests::{complete, only_order, rehearse_both, round};
+use crate::net::wire::{Acceptor, NO_PORTS, PATIENCE};
 use bench::experiment::fixtures::joined::joined;
 use bench::experiment::fixtures::{recorded, set};
 use bench::experiment::{AnyExperiment, Preset};
@@ -111,12 +111,12 @@ fn requests_that_come_too_late_are_in_the_distribution_without_a_value() {
 fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
     let order = only_order(&EXPERIMENT, Preset::Rehearsal, &[("load", "closed")]);
     let serve = |far: &mut FarEnd| {
-        Door::open(far)?.serve(far, |door, _, call| {
+        Acceptor::open(far)?.serve(far, |acceptor, _, call| {
             let of: Requests = call.decode()?;
             call.line.tell(&NO_PORTS)?;
             let mut streams = Vec::new();
             for _ in 0..of.connections {
-                streams.push(door.admit(Instant::now() + PATIENCE)?.0);
+                streams.push(acceptor.admit(Instant::now() + PATIENCE)?.0);
             }
             call.line.tell(&FarAnswer::Ready)?;
             after(&mut streams);

@@ -1,9 +1,9 @@
 //! What a case is written down as: every exchange, what was lost where, both ends' CPU time.
 
 use super::echo::FarCounts;
-use super::trip::Ran;
 use crate::net::place::{Used, listed};
 use crate::net::record_with_lost;
+use crate::net::wire::timed::Ran;
 use bench::prelude::*;
 use laws::net::Ends;
 use laws::net::rtt::{Exchange, Protocol};

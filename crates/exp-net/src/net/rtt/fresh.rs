@@ -1,19 +1,21 @@
 //! Each exchange on a connection of its own: socket, connect, a message and its echo.
 
-use super::echo::{Ask, FarCounts, listen_unix, unix_address};
-use super::trip::{Plan, Ran, is_same, limit_ns, stamp};
-use crate::net::ends::{
-    Call, Dial, Door, Limit, Line, PATIENCE, PREAMBLE_BYTES, Purpose, is_again, pattern,
-};
+use super::echo::{Ask, FarCounts, limit_ns};
 use crate::net::place::{self, Usage, thread_cpu_ns as cpu_ns};
+use crate::net::wire::timed::{Echoed, Messages, Plan, Ran, Socket, is_same, stamp};
+use crate::net::wire::{
+    Acceptor, Call, Dialer, Line, PATIENCE, PREAMBLE_BYTES, Purpose, completed,
+    unix_address,
+};
 use anyhow::{Context, Result, bail, ensure};
-use bench::measure::FarEnd;
+use bench::measure::{Clock, FarEnd};
 use laws::net::rtt::{Exchange, Protocol};
-use metal::socket::{Wait, incoming_cpu, receive, send};
+use metal::deadline::Deadline;
+use metal::socket::{Wait, incoming_cpu};
 use metal::{clock, sleep};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{SockAddr, Type};
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 const MOST: usize = 1000;
@@ -29,20 +31,35 @@ const LOOK_FAR: Duration = Duration::from_secs(2);
 const NUMBER_AT: usize = PREAMBLE_BYTES;
 const ENOUGH: u64 = u64::MAX;
 
-/// Exchanges with the UNIX socket of a name, or with the door.
-pub(super) fn run(dial: &mut Dial, name: Option<&str>, of: &Exchange, plan: Plan) -> Result<Ran> {
-    let to = name.map_or_else(|| Ok(dial.address.into()), unix_address)?;
-    let bytes = usize::try_from(of.message)?;
-    let mut message = pattern(bytes);
-    let mut back = vec![1; bytes];
+/// Exchanges with the UNIX socket of a name, or with the acceptor.
+pub(super) fn run(
+    dialer: &mut Dialer,
+    name: Option<&str>,
+    of: &Exchange,
+    plan: &Plan,
+    clock: Clock,
+) -> Result<Ran> {
+    let to = name.map_or_else(|| Ok(dialer.address.into()), unix_address)?;
+    let mut messages = Messages::one_by_one(usize::try_from(of.message)?, true);
     let mut ran = Ran { ticks: vec![1; MOST], ..Ran::default() };
     ran.ticks.clear();
-    let clock = plan.clock;
     let (mut until, mut before_ns) = (u64::MAX, 0);
-    // Room for what was begun just before it is renewed.
-    let mut limit = Limit::new(clock, 2.0 * limit_ns(of.protocol, of.message), 0.5)?;
+    // Every exchange begins before the window's end: one that is interrupted took its limit. A
+    // time-out of the socket's own would be a timer at each wait.
+    let limit = Duration::from_nanos(limit_ns(of) as u64);
+    let deadline = Deadline::after(WARM_UP as u32 * limit).context("a deadline")?;
+    let again = || bail!("an exchange did not complete within {limit:?}");
+    let is_back = |sent: &[u8], back: &[u8]| {
+        ensure!(
+            is_same(&sent[NUMBER_AT..], &back[NUMBER_AT..]),
+            "the reply differs from the message"
+        );
+        Ok(true)
+    };
     for number in 0..WARM_UP + MOST {
         if number == WARM_UP {
+            let window = Duration::from_nanos(plan.window_ns as u64);
+            deadline.put_off(window + limit).context("a deadline")?;
             before_ns = cpu_ns();
             until = clock.start() + clock.ticks(plan.window_ns);
         }
@@ -53,30 +70,24 @@ pub(super) fn run(dial: &mut Dial, name: Option<&str>, of: &Exchange, plan: Plan
             let at_ns = clock::monotonic_ns() + pause_ns as u64;
             sleep::until(clock::Clock::MONOTONIC, at_ns).context("pausing")?;
         }
-        say(&mut message, &dial.preamble(), number as u64);
-        limit.renew()?;
+        say(messages.next(), &dialer.preamble(), number as u64);
         let start = clock.start();
         let socket = connect(&to)?;
-        exchange(socket.as_fd(), &message, &mut back, &limit)?;
+        messages.exchange(&socket, Wait::Block, is_back, again)?;
         let ticks = clock.end().saturating_sub(start);
-        ensure!(
-            is_same(&message[NUMBER_AT..], &back[NUMBER_AT..]),
-            "the reply differs from the message"
-        );
         ran.sent += 1;
         if number >= WARM_UP {
             ran.ticks.push(ticks);
             ran.timed += 1;
         }
-        ran.softirq_cpu = incoming_cpu(socket.as_fd()).unwrap_or(None);
-        abort(socket)?;
+        ran.softirq_cpu = socket.softirq_cpu();
+        abort(&socket, of.protocol)?;
     }
     ran.cpu_ns = cpu_ns() - before_ns;
     // So that the far end need not wait for the end of its patience.
-    say(&mut message, &dial.preamble(), ENOUGH);
-    limit.renew()?;
-    let socket = connect(&to)?;
-    send(socket.as_fd(), &message).context("sending")?;
+    say(messages.next(), &dialer.preamble(), ENOUGH);
+    deadline.put_off(limit).context("a deadline")?;
+    messages.send(&connect(&to)?, &mut { again })?;
     Ok(ran)
 }
 
@@ -88,61 +99,36 @@ fn say(message: &mut [u8], preamble: &[u8], number: u64) {
 
 /// A connected socket: nothing but socket(2) and connect(2).
 fn connect(to: &SockAddr) -> Result<Socket> {
-    let socket = Socket::new(to.domain(), Type::STREAM, None).context("a socket")?;
-    match socket.connect(to) {
-        Err(error) if error.kind() == ErrorKind::Interrupted => {
-            bail!("the far end did not accept a connection in time")
-        }
-        connected => connected.context("connecting")?,
-    }
-    Ok(socket)
+    let socket = socket2::Socket::new(to.domain(), Type::STREAM, None).context("a socket")?;
+    let connected = completed(socket.connect(to)).context("connecting")?;
+    connected.context("the far end did not accept a connection in time")?;
+    Ok(socket.into())
 }
 
-/// Ends a TCP connection without the wait that would keep its port (TIME_WAIT); a UNIX one as
+/// Has a TCP connection end without the wait that would keep its port (TIME_WAIT); a UNIX one as
 /// always.
-fn abort(socket: Socket) -> Result<()> {
-    if socket.domain()? != Domain::UNIX {
-        socket.set_linger(Some(Duration::ZERO))?;
-    }
-    Ok(())
-}
-
-fn exchange(socket: BorrowedFd<'_>, message: &[u8], back: &mut [u8], limit: &Limit) -> Result<()> {
-    let mut rest = message;
-    while !rest.is_empty() {
-        match send(socket, rest) {
-            Ok(bytes) => rest = &rest[bytes..],
-            Err(error) if error.kind() == ErrorKind::Interrupted => limit.go_on()?,
-            Err(error) => return Err(error).context("sending"),
-        }
-    }
-    let mut have = 0;
-    while have < back.len() {
-        match receive(socket, &mut back[have..], Wait::Block) {
-            Ok(0) => bail!("the far end closed a connection without a reply"),
-            Ok(bytes) => have += bytes,
-            Err(error) if error.kind() == ErrorKind::Interrupted => limit.go_on()?,
-            Err(error) => return Err(error).context("receiving"),
-        }
+fn abort(socket: &Socket, protocol: Protocol) -> Result<()> {
+    if protocol == Protocol::Tcp {
+        socket.options().set_linger(Some(Duration::ZERO))?;
     }
     Ok(())
 }
 
 pub(super) fn serve(
-    door: &mut Door,
+    acceptor: &mut Acceptor,
     far: &mut FarEnd,
     call: &mut Call,
     of: &Exchange,
 ) -> Result<()> {
     let cpus = place::pin_far(far, &call.case, of.ends)?;
-    let ask: Ask = call.ask()?;
+    let window = call.ask::<Ask>()?.window();
     let (listener, name) = match of.protocol {
-        Protocol::Unix => listen_unix(door).map(|(listener, name)| (listener, Some(name)))?,
+        Protocol::Unix => acceptor.listen_unix().map(|(listener, name)| (listener, Some(name)))?,
         // Another descriptor of the same socket.
-        _ => (Socket::from(door.listener.try_clone()?), None),
+        _ => (socket2::Socket::from(acceptor.listener.try_clone()?), None),
     };
-    let limit = Duration::from_nanos(limit_ns(of.protocol, of.message) as u64);
-    let until = Instant::now() + 2 * PATIENCE + limit + ask.window();
+    let limit = Duration::from_nanos(limit_ns(of) as u64);
+    let until = Instant::now() + 2 * PATIENCE + limit + window;
     let look = match far.order().far_address {
         Some(_) => LOOK_FAR,
         None => LOOK,
@@ -157,8 +143,8 @@ pub(super) fn serve(
     call.line.tell(&name)?;
     let usage = Usage::begin(&cpus);
     call.line.tell(&"ready")?;
-    let accepted = accept_all(door, &listener, of, &call.line, until);
-    // The door's own loop polls first and must never wait in accept.
+    let accepted = accept_all(acceptor, &listener, of, &call.line, until);
+    // The acceptor's own loop polls first and must never wait in accept.
     listener.set_nonblocking(true)?;
     let told = FarCounts { used: usage.end(), cpu: place::only(&cpus), ..accepted? };
     far.planned_switches(4 * told.messages);
@@ -166,8 +152,8 @@ pub(super) fn serve(
 }
 
 fn accept_all(
-    door: &mut Door,
-    listener: &Socket,
+    acceptor: &mut Acceptor,
+    listener: &socket2::Socket,
     of: &Exchange,
     line: &Line,
     until: Instant,
@@ -176,32 +162,29 @@ fn accept_all(
     let mut told = FarCounts::default();
     let mut first_ns = None;
     loop {
-        let accepted = listener.accept();
+        let accepted = match listener.accept() {
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => None,
+            accepted => completed(accepted).context("accepting")?,
+        };
         match accepted {
-            Ok((mut socket, _)) => {
+            Some((mut socket, _)) => {
                 first_ns.get_or_insert_with(cpu_ns);
                 // TCP's inherits it.
                 if of.protocol == Protocol::Unix {
                     socket.set_read_timeout(Some(LOOK))?;
                 }
-                match serve_one(door, &mut socket, &mut message) {
+                match serve_one(acceptor, &mut socket, &mut message) {
                     Ok(ENOUGH) => break,
                     Ok(_) => {
-                        told.messages += 1;
-                        let cpu = incoming_cpu(socket.as_fd()).unwrap_or(None);
-                        told.softirq_cpus.extend(cpu);
+                        let softirq_cpu = incoming_cpu(socket.as_fd()).unwrap_or(None);
+                        told.add(Echoed { messages: 1, cpu_ns: 0, softirq_cpu });
                     }
                     // A stranger, or one that is gone: the near end knows what it has had.
                     Err(_) => {}
                 }
             }
-            Err(error) if is_again(&error) => {
-                if !line.is_quiet() {
-                    break;
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-            Err(error) => return Err(error).context("accepting"),
+            None if !line.is_quiet() => break,
+            None => {}
         }
         ensure!(Instant::now() < until, "the near end did not stop");
     }
@@ -210,17 +193,21 @@ fn accept_all(
 }
 
 /// Reads a message, lets its preamble in, sends it back and waits for the end; its number.
-fn serve_one(door: &mut Door, socket: &mut Socket, message: &mut [u8]) -> Result<u64> {
+fn serve_one(
+    acceptor: &mut Acceptor,
+    socket: &mut socket2::Socket,
+    message: &mut [u8],
+) -> Result<u64> {
     socket.read_exact(message).context("a stranger: no complete message arrived in time")?;
     let (preamble, rest) = message.split_at(PREAMBLE_BYTES);
-    let token = door.check_said(preamble, Purpose::Data)?;
+    let token = acceptor.check_said(preamble, Purpose::Data)?;
     let number = rest.first_chunk::<8>().map_or(0, |number| u64::from_le_bytes(*number));
     if number == ENOUGH {
         return Ok(number);
     }
     socket.write_all(message).context("sending back")?;
     // While the near end has its time.
-    door.expect_after(token);
+    acceptor.expect_after(token);
     // The near end closes first, so that no port waits here; it may reset.
     let _ = socket.read(&mut [0]);
     Ok(number)
@@ -238,7 +225,7 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("listens");
         let to = SockAddr::from(listener.local_addr().expect("an address"));
         let socket = connect(&to).expect("connects");
-        assert_eq!(socket.read_timeout().expect("is told"), None);
-        assert_eq!(socket.write_timeout().expect("is told"), None);
+        assert_eq!(socket.options().read_timeout().expect("is told"), None);
+        assert_eq!(socket.options().write_timeout().expect("is told"), None);
     }
 }

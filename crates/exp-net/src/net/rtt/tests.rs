@@ -1,8 +1,8 @@
 use super::echo::{Ask, FarCounts};
-use super::trip::{Plan, Trip};
 use super::{EXPERIMENT, Rtt, connect, fresh};
-use crate::net::ends::tests::{complete, hold, only_order, rehearse_both, shout};
-use crate::net::ends::{Dial, Line, PATIENCE};
+use crate::net::wire::tests::{complete, hold, only_order, rehearse_both, shout};
+use crate::net::wire::timed::{Plan, Prober};
+use crate::net::wire::{Dialer, Line, PATIENCE};
 use bench::experiment::AnyExperiment;
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
 use bench::experiment::fixtures::{predicted, recorded, set};
@@ -114,33 +114,32 @@ fn fresh_connections_carry_a_message_and_leave_no_port_waiting() {
 }
 
 /// Runs the experiment's own far end for what a user chose under `near`.
-fn under(set: &[(&str, &str)], near: impl FnOnce(&mut Dial, &[Case]) -> Result<()> + Send) {
+fn under(set: &[(&str, &str)], near: impl FnOnce(&mut Dialer, &[Case]) -> Result<()> + Send) {
     let order = only_order(&EXPERIMENT, Preset::Thorough, set);
     let serve = |far: &mut FarEnd| EXPERIMENT.serve(&order.series, far);
-    hold(&order, serve, |_, dial| near(dial, &order.series.cases));
+    hold(&order, serve, |_, dialer| near(dialer, &order.series.cases));
 }
 
 /// Calls a case and connects as the experiment does, as far as messages could go.
-fn begin(dial: &mut Dial, case: &Case) -> Result<(Line, Vec<Trip>)> {
-    let mut line = dial.call(case, &Ask { window_ns: 1_000_000 })?;
-    let plan = Plan { window_ns: 1e6, pause_ns: None, clock: Clock::Monotonic };
-    let trips = connect(dial, &mut line, &Exchange::decode(case)?, plan)?;
-    Ok((line, trips))
+fn begin(dialer: &mut Dialer, case: &Case) -> Result<(Line, Vec<Prober>)> {
+    let mut line = dialer.call(case, &Ask { window_ns: 1_000_000 })?;
+    let probers = connect(dialer, &mut line, &Exchange::decode(case)?, Clock::Monotonic)?;
+    Ok((line, probers))
 }
 
 #[test]
 fn a_near_end_that_is_gone_in_the_middle_ends_its_case_at_once() {
     let set = set("message=64 ends=same_cpu exchange=echo connections=2 receiver=blocking \
          arrivals=saturated");
-    under(&set, |dial, cases| {
+    under(&set, |dialer, cases| {
         for case in cases {
             let began = Instant::now();
             // Before it connected, and with the connections open.
-            drop(dial.call(case, &Ask { window_ns: 1_000_000 })?);
-            let (line, trips) = begin(dial, case)?;
+            drop(dialer.call(case, &Ask { window_ns: 1_000_000 })?);
+            let (line, trips) = begin(dialer, case)?;
             drop(line);
             // The far end is there for the next one, while these are still open.
-            let (mut line, others) = begin(dial, case)?;
+            let (mut line, others) = begin(dialer, case)?;
             line.hear::<String>(PATIENCE)?;
             ensure!(began.elapsed() < PATIENCE / 2, "{}: waited", case.id);
             drop(others);
@@ -154,14 +153,15 @@ fn a_near_end_that_is_gone_in_the_middle_ends_its_case_at_once() {
 fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
     let set = set("message=64 protocol=tcp ends=same_cpu exchange=connect_echo connections=1 \
          receiver=blocking arrivals=saturated");
-    under(&set, |dial, cases| {
-        let mut line = dial.call(&cases[0], &Ask { window_ns: 1_000_000 })?;
+    under(&set, |dialer, cases| {
+        let mut line = dialer.call(&cases[0], &Ask { window_ns: 1_000_000 })?;
         let name: Option<String> = line.hear(PATIENCE)?;
         line.hear::<String>(PATIENCE)?;
         let said = [&[][..], &[0; 64], b"GET / HTTP/1.1", &[7; 1000]];
-        let _strangers = shout(dial.address, said);
-        let plan = Plan { window_ns: 1e6, pause_ns: None, clock: Clock::Monotonic };
-        let ran = fresh::run(dial, name.as_deref(), &Exchange::decode(&cases[0])?, plan)?;
+        let _strangers = shout(dialer.address, said);
+        let (plan, of) =
+            (Plan { window_ns: 1e6, ..Plan::default() }, Exchange::decode(&cases[0])?);
+        let ran = fresh::run(dialer, name.as_deref(), &of, &plan, Clock::Monotonic)?;
         line.tell(&"enough")?;
         let told: FarCounts = line.hear(PATIENCE)?;
         ensure!(told.messages == ran.sent, "{} of {}", told.messages, ran.sent);

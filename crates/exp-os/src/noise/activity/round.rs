@@ -197,7 +197,7 @@ impl Book<'_> {
                 _ => Values::counted(lengths_ns, &seen.traced.lengths),
             };
             core_hz = self.record("gap", values)?.core_hz;
-            self.one("longest_gap", seen.look.clock.ns(seen.traced.longest_ticks))?;
+            self.one("longest_gap", seen.longest_ns())?;
         }
         let active: Vec<f64> = seen.periods().map(|(_, active_ns, _)| active_ns).collect();
         if !active.is_empty() {
@@ -207,7 +207,7 @@ impl Book<'_> {
     }
 
     fn rates(&mut self, seen: &Seen, threshold_ns: f64) -> Result<()> {
-        let samples = self.one("gap_rate", seen.traced.rate_hz(seen.look.clock))?;
+        let samples = self.one("gap_rate", seen.rate_hz())?;
         samples.set_quantities([("threshold_ns", threshold_ns)]);
         if threshold_ns > LONG_NS {
             let note = "no rate of gaps of 1 us, because the threshold is higher";
@@ -257,9 +257,8 @@ impl Book<'_> {
         let Windows { plain, traced, machine, .. } = self.windows;
         let best = self.windows.best();
         let (cost, note) = shares::tracing(plain, traced.as_ref(), round);
-        let told = |cause: &&Cause| best.evidence.tells(best.look.cpu, **cause);
-        for &cause in Cause::ALL.iter().filter(told) {
-            let samples = self.one(&format!("lost_{}", cause.text()), best.lost_to(cause))?;
+        for (cause, lost) in best.by_cause() {
+            let samples = self.one(&format!("lost_{}", cause.text()), lost)?;
             samples.set_quantities(cost.iter().copied());
             samples.notes.extend(note.clone());
             if cause != Cause::Unattributed {

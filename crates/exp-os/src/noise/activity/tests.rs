@@ -1,5 +1,6 @@
 use super::round::{machine_of, steady};
 use super::seen::{Look, Seen};
+use std::sync::Arc;
 use super::{EXPERIMENT, Settings, Where, cpu_of, shares, ticking};
 use crate::noise::attribution::{By, Evidence, Level, OfCpu, RowCount};
 use crate::noise::trace::Traced;
@@ -115,7 +116,7 @@ fn seen_every(tick_ns: u64, timer_interrupts: u64) -> Seen {
     let evidence = Evidence { counted_ns: 2e8, ..Evidence::counted(0, of_cpu) };
     let look =
         Look { clock: Clock::Counter { tick_ns: 1.0 }, cpu: 0, duration_ns: 2e8, coarse_ns: 4e6 };
-    Seen::new(traced, evidence, look)
+    Seen::new(traced, evidence.into(), look).with_other()
 }
 
 #[test]
@@ -150,7 +151,7 @@ fn shares_by_cause_add_up_to_what_was_lost() {
 fn timer_interrupts_are_those_of_the_time_in_which_they_were_counted() {
     let mut seen = seen();
     for (counted_ns, told_hz) in [(2e8, 250.0), (6e8, 50.0 / 0.6)] {
-        seen.evidence.counted_ns = counted_ns;
+        Arc::get_mut(&mut seen.evidence).expect("one owner").counted_ns = counted_ns;
         let quantities = BTreeMap::from_iter(ticking::quantities(&seen));
         let hz = quantities["timer_interrupts_hz"].unwrap();
         assert!((hz - told_hz).abs() < 1e-6, "{quantities:?}");

@@ -160,8 +160,9 @@ mod tests {
         let starts: Vec<f64> = starts.filter(|_| period_ms.is_some()).collect();
         let mut seen = seen();
         (seen.tick, seen.foreign) = (tick(&starts, &[4e6]), tick(&starts, &foreign_ns(4e6)));
-        seen.evidence.counted_ns = 1e9;
-        let of_cpu = seen.evidence.cpus.get_mut(&0).unwrap();
+        let evidence = std::sync::Arc::get_mut(&mut seen.evidence).expect("one owner");
+        evidence.counted_ns = 1e9;
+        let of_cpu = evidence.cpus.get_mut(&0).unwrap();
         match timer_hz {
             Some(hz) => of_cpu.interrupts.as_mut().unwrap()[0].count = hz,
             None => of_cpu.interrupts = None,

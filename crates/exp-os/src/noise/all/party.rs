@@ -1,21 +1,19 @@
 //! Threads that trace at the same time, one per CPU: they are pinned, find their thresholds and
 //! touch their rooms, begin together, and none leaves before all have ended.
 //!
-//! The round's own thread is one of them, so that no thread of the worker is left that could want a
-//! CPU in the window. It reads the counters around the window while the others sleep. A
-//! [`bench::measure::Crew`] cannot do that: its members wait awake, and trace nothing before they
-//! begin.
+//! The round's own thread leads them, so that no thread of the worker is left that could want a CPU in
+//! the window. It reads the counters around the window while the others sleep.
 
 use crate::noise::attribution::{Evidence, Level, Watch, thread_number};
-use crate::noise::trace::{self, GAPS_MAX, ROOM, Threshold, Traced};
-use bench::measure::{Finally, Gate, beside};
+use crate::noise::activity::seen::{Look, Seen};
+use crate::noise::trace::{self, GAPS_MAX, ROOM, Threshold};
+use bench::measure::team::{Seat, Team};
 use bench::prelude::*;
-use metal::clock::{monotonic_ns, ticks_fenced};
+use metal::clock::{Clock as KernelClock, getres_ns, monotonic_ns, ticks_fenced};
 use metal::gaps::Tracer;
 use metal::place;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// After the last thread has come, what woke them dies away for so long, in ns.
 const SETTLE_NS: u64 = 200_000;
@@ -23,18 +21,21 @@ const SETTLE_NS: u64 = 200_000;
 const ANCHORS: usize = 5;
 /// Turns of the loop between two looks whether all have ended.
 const TURNS_PER_LOOK: u64 = 256;
+/// A member's word: the number of its thread, 0 unless it traces.
+const THREAD: usize = 0;
+/// A word of all: when the windows begin, by CLOCK_MONOTONIC. Counters of CPUs may differ.
+const BEGIN_NS: usize = 0;
 
-#[derive(Clone, Debug)]
-pub(super) struct Seen {
+/// What one CPU's thread saw.
+pub(super) struct Traced {
     pub(super) threshold: Threshold,
-    pub(super) traced: Traced,
+    pub(super) seen: Seen,
 }
 
-#[derive(Debug)]
 pub(super) struct Party {
     /// The result of each CPU's thread, in the order asked for, or why the thread is missing.
-    pub(super) members: Vec<(usize, Result<Seen>)>,
-    pub(super) evidence: Evidence,
+    pub(super) members: Vec<(usize, Result<Traced>)>,
+    pub(super) evidence: Arc<Evidence>,
 }
 
 /// Traces on all `cpus` for `window_ns`. The calling thread takes the first.
@@ -44,48 +45,53 @@ pub(super) fn trace_all(
     window_ns: f64,
     rehearsal: bool,
 ) -> Result<Party> {
-    let (first, others) = cpus.split_first().context("no CPU to trace on")?;
-    let meeting = Meeting {
-        clock,
-        window_ns,
-        rehearsal,
-        exit: RwLock::new(()),
-        arrived: Mutex::default(),
-        expected: AtomicUsize::new(0),
-        ready: AtomicUsize::new(0),
-        begin_ns: AtomicU64::new(0),
-        ended: AtomicUsize::new(0),
+    let first = *cpus.first().context("no CPU to trace on")?;
+    let window = Window { clock, window_ns, rehearsal };
+    // Each pins itself: where one cannot, the others trace.
+    let team = Team::new(cpus.iter().map(|_| None))?.led();
+    let lead = |team: &Team| {
+        team.lead(|seat| {
+            let ready = window.prepare(seat, first);
+            team.gather();
+            let watch = Watch::begin(Level::Counters, &tracing(team, cpus), clock);
+            team.open();
+            let seen = window.trace(seat, ready);
+            let evidence = watch.end();
+            seat.meet()?;
+            Ok((seen, evidence))
+        })
     };
-    // Shut until the counters were read after the window.
-    let exit = meeting.exit.write().unwrap_or_else(PoisonError::into_inner);
-    let conduct = |gate: &Gate| {
-        // It opens whichever way this ends.
-        let exit = exit;
-        let own = meeting.prepare(*first);
-        gate.gather();
-        let tracing = meeting.arrived.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let watch = Watch::begin(Level::Counters, &tracing, clock);
-        meeting.expected.store(tracing.len(), Ordering::Release);
-        gate.open();
-        let own = own.map(|own| meeting.trace(own));
-        // Where the calling thread has no window of its own.
-        while meeting.ended.load(Ordering::Acquire) < tracing.len() {
-            thread::sleep(Duration::from_millis(1));
-        }
-        let evidence = watch.end();
-        drop(exit);
-        (own, evidence)
-    };
-    let attend = |ready| {
-        let seen = meeting.trace(ready);
+    let attend = |seat: &Seat<'_>, ready| {
+        let seen = window.trace(seat, ready);
         // Asleep while the counters are read, and there until they were.
-        drop(meeting.exit.read());
+        seat.meet()?;
+        // One that cannot trace has not failed the others.
         Ok(seen)
     };
-    let threads = others.iter().map(|cpu| (None, *cpu)).collect();
-    let ((own, evidence), seen) = beside(threads, |cpu| meeting.prepare(cpu), attend, conduct)?;
-    let others = others.iter().copied().zip(seen);
-    Ok(Party { members: std::iter::once((*first, own)).chain(others).collect(), evidence })
+    let others = cpus[1..].iter().copied();
+    let (led, seen) =
+        team.threads(others, |seat, cpu| Ok(window.prepare(seat, cpu)), attend, lead)?;
+    let (first, evidence) = led?;
+    let evidence = Arc::new(evidence);
+    let coarse_ns = getres_ns(KernelClock::MONOTONIC_COARSE) as f64;
+    let others = seen.into_iter().map(|seen| seen.and_then(|seen| seen));
+    let traced = cpus.iter().zip(std::iter::once(first).chain(others)).map(|(&cpu, found)| {
+        let look = Look { clock, cpu, duration_ns: window_ns, coarse_ns };
+        let found = found.map(|(threshold, traced)| {
+            Traced { threshold, seen: Seen::new(traced, Arc::clone(&evidence), look) }
+        });
+        (cpu, found)
+    });
+    Ok(Party { members: traced.collect(), evidence })
+}
+
+/// CPU and number of the threads that trace, once all are prepared.
+fn tracing(team: &Team, cpus: &[usize]) -> Vec<(usize, u32)> {
+    let number = |(cpu, member): (&usize, usize)| match team.get(member, THREAD) {
+        0 => None,
+        number => Some((*cpu, number as u32)),
+    };
+    cpus.iter().zip(0..).filter_map(number).collect()
 }
 
 struct Ready {
@@ -93,26 +99,15 @@ struct Ready {
     threshold: Threshold,
 }
 
-struct Meeting {
+struct Window {
     clock: Clock,
     window_ns: f64,
     rehearsal: bool,
-    exit: RwLock<()>,
-    /// CPU and number of those that are prepared.
-    arrived: Mutex<Vec<(usize, u32)>>,
-    /// How many will trace.
-    expected: AtomicUsize,
-    /// How many run and wait for the others to run.
-    ready: AtomicUsize,
-    /// When the windows begin, by CLOCK_MONOTONIC; 0 until all run. Counters of CPUs may differ.
-    begin_ns: AtomicU64,
-    /// How many have ended their window.
-    ended: AtomicUsize,
 }
 
-impl Meeting {
+impl Window {
     /// Pins, finds the threshold, and touches the room: on the CPU itself.
-    fn prepare(&self, cpu: usize) -> Result<Ready> {
+    fn prepare(&self, seat: &Seat<'_>, cpu: usize) -> Result<Ready> {
         place::pin(cpu).with_context(|| format!("pinning a thread to CPU {cpu}"))?;
         if !self.rehearsal {
             place::first();
@@ -120,41 +115,48 @@ impl Meeting {
         let threshold = trace::threshold(self.clock, self.rehearsal)?;
         let mut tracer = Tracer::with_room(ROOM).context("taking memory for gaps")?;
         tracer.begin();
-        let tid = thread_number().context("reading the thread's number")?;
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner).push((cpu, tid));
+        let number = thread_number().context("reading the thread's number")?;
+        seat.set(THREAD, number.into());
         Ok(Ready { tracer, threshold })
     }
 
-    fn trace(&self, mut ready: Ready) -> Seen {
-        // Also where it ends in a panic: the others wait for it.
-        let ended = Finally(|| _ = self.ended.fetch_add(1, Ordering::AcqRel));
-        let expected = self.expected.load(Ordering::Acquire);
-        let (threshold, tracer) = (ready.threshold, &mut ready.tracer);
+    /// The window, with two gates: all run, and all have ended theirs.
+    fn trace(&self, seat: &Seat<'_>, ready: Result<Ready>) -> Result<(Threshold, trace::Traced)> {
+        let Ready { mut tracer, threshold } = match ready {
+            Ok(ready) => ready,
+            Err(error) => {
+                seat.arrive();
+                seat.meet()?;
+                return Err(error);
+            }
+        };
+        let (team, begin_ns) = (seat.team, seat.team.common(BEGIN_NS));
+        let expected = (0..team.size()).filter(|member| team.get(*member, THREAD) != 0).count();
         tracer.begin();
-        if self.ready.fetch_add(1, Ordering::AcqRel) + 1 == expected {
-            let begin_ns = monotonic_ns() + SETTLE_NS;
-            self.begin_ns.store(begin_ns, Ordering::Release);
-        }
+        let all_run = seat.arrive_then(|| {
+            begin_ns.store(monotonic_ns() + SETTLE_NS, Ordering::Release);
+        });
         // From here on it is traced: a thread that is off its CPU when the window begins has lost
         // that time.
-        while self.begin_ns.load(Ordering::Acquire) == 0 {
+        while !seat.is_over(all_run) {
             if !tracer.run(threshold.ticks, TURNS_PER_LOOK) {
                 tracer.begin();
             }
         }
-        let start = self.tick_of(self.begin_ns.load(Ordering::Acquire));
+        ensure!(!team.has_failed(), "another thread failed");
+        let start = self.tick_of(begin_ns.load(Ordering::Acquire));
         let end = start + self.clock.ticks(self.window_ns);
         // The memory for them is bounded for all CPUs together.
         let gaps = GAPS_MAX / expected.max(1);
-        let traced = trace::window_between(tracer, &threshold, self.clock, (start, end), gaps);
-        drop(ended);
+        let traced = trace::window_between(&mut tracer, &threshold, self.clock, (start, end), gaps);
+        let ended = seat.arrive();
         // A CPU that falls idle changes the others: its clock, its sibling's, the work that is
         // left.
-        while self.ended.load(Ordering::Acquire) < expected {
+        while !seat.is_over(ended) {
             tracer.begin();
             tracer.run(u64::MAX, TURNS_PER_LOOK);
         }
-        Seen { threshold, traced }
+        Ok((threshold, traced))
     }
 
     /// The counter at a near moment of CLOCK_MONOTONIC, by the best of a few readings of both.

@@ -1,17 +1,16 @@
 //! What the party saw, as figures, notes and the table of CPUs.
 
 use super::AtWork;
-use super::party::{Party, Seen};
+use super::party::{Party, Traced};
+use crate::noise::activity::seen::Seen;
 use crate::noise::attribution::Evidence;
 use crate::noise::moved;
-use crate::noise::trace::Traced;
+use crate::noise::trace::{self, Threshold};
 use bench::prelude::*;
 use laws::noise::Cause;
-use metal::clock::{Clock as KernelClock, getres_ns};
 use record::event::Samples;
 use record::order::InOrder;
 use stats::histogram::Histogram;
-use stats::phase::tick_by_length;
 use stats::quantile::median;
 
 /// Gaps that are listed one by one of all CPUs together.
@@ -26,27 +25,15 @@ type ByCause = BTreeMap<Cause, f64>;
 
 struct Loss<'party> {
     cpu: usize,
+    threshold: &'party Threshold,
     seen: &'party Seen,
-    /// Share of the traced time, gaps a second, and the longest gap in ns.
-    lost: f64,
-    rate_hz: f64,
-    longest_ns: f64,
     /// The share of the traced time by each cause that the evidence can name.
     by_cause: ByCause,
-    /// Something is unattributed for want of evidence only.
-    is_untold: bool,
-    median_ns: Option<f64>,
 }
 
 pub(super) fn write(series: &Series, party: &Party, bench: &mut Bench) {
-    let clock = bench.order().clock();
-    let losses: Vec<Loss<'_>> = party
-        .members
-        .iter()
-        .filter_map(|(cpu, seen)| {
-            Some(Loss::from_evidence(*cpu, seen.as_ref().ok()?, &party.evidence, clock))
-        })
-        .collect();
+    let found = party.members.iter().filter_map(|(_, found)| found.as_ref().ok());
+    let losses: Vec<Loss<'_>> = found.map(Loss::new).collect();
     // They are what is measured here.
     bench.declare(Declared::Switches(party.evidence.involuntary()));
     for case in &series.cases {
@@ -77,14 +64,14 @@ fn write_one(
     let loss = &losses[at];
     let traced_ns = bench.order().clock().ns(loss.seen.traced.traced_ticks);
     let samples = write_gaps(case, &losses[at..=at], usize::MAX, bench)?;
-    let threshold = &loss.seen.threshold;
+    let threshold = loss.threshold;
     samples.set_quantities([
         ("threshold_ns", threshold.ns),
         ("read_to_read_ns", threshold.read_to_read_ns),
         ("traced_ns", traced_ns),
     ]);
     samples.notes.push(threshold.because.clone());
-    samples.notes.push(causes(case, &loss.by_cause, loss.is_untold));
+    samples.notes.push(causes(case, &loss.by_cause, loss.is_untold()));
     samples.notes.extend(throttling(&party.evidence));
     samples.notes.extend(warnings(&loss.seen.traced));
     Ok(())
@@ -117,7 +104,7 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     let samples = write_gaps(case, losses, share, bench)?;
     samples.set_quantities([("cpus_count", losses.len() as f64)]);
     let by_cause = known.iter().map(|cause| (*cause, mean(losses, |loss| loss.by_cause[cause])));
-    let is_untold = losses.iter().all(|loss| loss.is_untold);
+    let is_untold = losses.iter().all(|loss| loss.is_untold());
     samples.notes.push(causes(case, &by_cause.collect(), is_untold));
     samples.notes.push(worst(losses));
     samples.notes.push(party.evidence.reached());
@@ -145,12 +132,12 @@ fn write_gaps<'bench>(
         let gaps = all().flat_map(|traced| traced.gaps.iter().take(most));
         let excerpt = gaps.map(|gap| clock.ns(gap.ticks())).collect();
         bench.record(case, "gap", Values::counted(excerpt, &lengths).apart())?;
-        let longest_ns = losses.iter().map(|loss| loss.longest_ns).fold(0.0, f64::max);
+        let longest_ns = losses.iter().map(|loss| loss.seen.longest_ns()).fold(0.0, f64::max);
         bench.record(case, "longest_gap", Values::block(longest_ns).apart())?;
     }
-    let rate_hz = mean(losses, |loss| loss.rate_hz);
+    let rate_hz = mean(losses, |loss| loss.seen.rate_hz());
     bench.record(case, "gap_rate", Values::block(rate_hz).apart())?;
-    bench.record(case, "lost", Values::block(mean(losses, |loss| loss.lost)).apart())
+    bench.record(case, "lost", Values::block(mean(losses, |loss| loss.lost())).apart())
 }
 
 fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Bench) -> Result<()> {
@@ -178,42 +165,28 @@ fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Ben
 }
 
 impl<'party> Loss<'party> {
-    fn from_evidence(cpu: usize, seen: &'party Seen, evidence: &Evidence, clock: Clock) -> Self {
-        let gaps = &seen.traced.gaps;
-        let (starts_ns, lengths_ns) = (seen.traced.starts_ns(clock), seen.traced.lengths_ns(clock));
-        let nominal_ns = getres_ns(KernelClock::MONOTONIC_COARSE) as f64;
-        let tick = tick_by_length(&starts_ns, &lengths_ns, &[nominal_ns]);
-        let on_tick: Vec<bool> = starts_ns
-            .iter()
-            .map(|start_ns| tick.as_ref().is_some_and(|tick| tick.is_on(*start_ns)))
-            .collect();
-        let found = evidence.attribute(cpu, gaps, &on_tick, seen.traced.held());
-        let shares = evidence.shares(cpu, gaps, &found);
-        let lost = seen.traced.lost();
-        let of = |&cause: &Cause| {
-            let share = shares.by_cause.get(&cause).copied().unwrap_or(0.0);
-            evidence.tells(cpu, cause).then_some((cause, share * lost))
-        };
-        Loss {
-            cpu,
-            seen,
-            lost,
-            rate_hz: seen.traced.rate_hz(clock),
-            longest_ns: clock.ns(seen.traced.longest_ticks),
-            by_cause: Cause::ALL.iter().filter_map(of).collect(),
-            is_untold: shares.outside <= 0.0,
-            median_ns: median(&lengths_ns),
-        }
+    fn new(traced: &'party Traced) -> Self {
+        let Traced { threshold, seen } = traced;
+        Loss { cpu: seen.look.cpu, threshold, seen, by_cause: seen.by_cause() }
+    }
+
+    fn lost(&self) -> f64 {
+        self.seen.traced.lost()
+    }
+
+    /// Something is unattributed for want of evidence only.
+    fn is_untold(&self) -> bool {
+        self.seen.shares.outside <= 0.0
     }
 
     fn row(&self, causes: &[Cause]) -> Vec<f64> {
         let figures = [
             self.cpu as f64,
-            self.lost,
-            self.rate_hz,
-            self.median_ns.unwrap_or(0.0),
-            self.longest_ns,
-            self.seen.threshold.ns,
+            self.lost(),
+            self.seen.rate_hz(),
+            median(&self.seen.lengths_ns).unwrap_or(0.0),
+            self.seen.longest_ns(),
+            self.threshold.ns,
         ];
         figures.into_iter().chain(causes.iter().map(|cause| self.by_cause[cause])).collect()
     }
@@ -242,9 +215,9 @@ fn causes(case: &Case, by_cause: &ByCause, is_untold: bool) -> String {
 
 fn worst(losses: &[Loss<'_>]) -> String {
     let mut order: Vec<&Loss<'_>> = losses.iter().collect();
-    order.order_by(|a, b| b.lost.total_cmp(&a.lost));
+    order.order_by(|a, b| b.lost().total_cmp(&a.lost()));
     let told = |loss: &&Loss<'_>| {
-        let (lost, longest_us) = (100.0 * loss.lost, loss.longest_ns / 1e3);
+        let (lost, longest_us) = (100.0 * loss.lost(), loss.seen.longest_ns() / 1e3);
         format!("CPU {} {lost:.3} % (longest {longest_us:.1} µs)", loss.cpu)
     };
     let worst: Vec<String> = order.iter().take(WORST).map(told).collect();
@@ -252,7 +225,7 @@ fn worst(losses: &[Loss<'_>]) -> String {
 }
 
 /// What a reader must know of one CPU's window.
-fn warnings(traced: &Traced) -> impl Iterator<Item = String> {
+fn warnings(traced: &trace::Traced) -> impl Iterator<Item = String> {
     let dropped = (traced.dropped > 0).then(|| {
         format!(
             "causes cover the first {} gaps of {}, with their share of the counts",
@@ -279,27 +252,27 @@ fn throttling(evidence: &Evidence) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::all::party::Seen;
+    use crate::noise::activity::seen::Look;
     use crate::noise::attribution::{OfCpu, RowCount};
-    use crate::noise::trace::Threshold;
     use metal::gaps::Gap;
 
     /// 200 gaps of 2 ticks of a ns, the first `held` are stored individually.
-    fn seen(held: u64) -> Seen {
-        let mut traced = Traced::default();
+    fn traced(held: u64) -> Traced {
+        let mut traced = trace::Traced::default();
         let gap = |n: u64| Gap { start: 1_000_000 * n + 500, end: 1_000_000 * n + 2_500 };
         traced.gaps = (0..held).map(gap).collect();
         (traced.count, traced.dropped) = (200, 200 - held);
         (traced.lost_ticks, traced.traced_ticks) = (400_000, 200_000_000);
         traced.segments = vec![(0, 200_000_000)];
-        Seen {
-            threshold: Threshold {
-                ticks: 300,
-                ns: 300.0,
-                read_to_read_ns: 10.0,
-                because: String::new(),
-            },
-            traced,
+        let because = String::new();
+        let clock = Clock::Counter { tick_ns: 1.0 };
+        Traced {
+            threshold: Threshold { ticks: 300, ns: 300.0, read_to_read_ns: 10.0, because },
+            seen: Seen::new(
+                traced,
+                evidence().into(),
+                Look { clock, cpu: 3, duration_ns: 2e8, coarse_ns: 4e6 },
+            ),
         }
     }
 
@@ -315,10 +288,9 @@ mod tests {
 
     #[test]
     fn causes_add_up_to_what_was_lost_also_where_gaps_were_dropped() {
-        let clock = Clock::Counter { tick_ns: 1.0 };
         for held in [200, 40] {
-            let seen = seen(held);
-            let loss = Loss::from_evidence(3, &seen, &evidence(), clock);
+            let traced = traced(held);
+            let loss = Loss::new(&traced);
             let sum: f64 = loss.by_cause.values().sum();
             assert!((sum - loss.seen.traced.lost()).abs() < 1e-12, "{sum}");
             let of = |cause: Cause| loss.by_cause.get(&cause).copied();
@@ -331,6 +303,15 @@ mod tests {
                 assert_eq!(of(unknown), None);
             }
         }
+    }
+
+    #[test]
+    fn a_cpu_s_figures_are_those_that_noise_activity_writes_of_a_window() {
+        let traced = traced(200);
+        let (loss, seen) = (Loss::new(&traced), &traced.seen);
+        let figures = [3.0, seen.traced.lost(), seen.rate_hz(), 2_000.0, seen.longest_ns(), 300.0];
+        assert_eq!(loss.row(&[]), figures);
+        assert_eq!(loss.by_cause, seen.by_cause());
     }
 
     #[test]

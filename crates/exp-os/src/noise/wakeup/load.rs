@@ -1,9 +1,8 @@
 //! Processes that keep CPUs busy while somebody sleeps.
 
-use bench::measure::party::{Board, processes};
+use bench::measure::team::{Fault, Running, Seat, Team};
 use bench::prelude::*;
 use metal::kernel::chain_rotate;
-use metal::process::Child;
 use metal::raw::{Scope, futex_wait, futex_wake};
 use record::order::Gather;
 use std::collections::btree_map::Entry;
@@ -69,8 +68,7 @@ pub(super) fn count(loads: impl Iterator<Item = Vec<usize>>) -> usize {
 }
 
 struct Load {
-    board: Board,
-    _children: Vec<Child>,
+    team: Running,
     cpus: Vec<usize>,
     /// Steps of each when it was started.
     before: Vec<u64>,
@@ -78,14 +76,14 @@ struct Load {
 
 impl Load {
     fn new(cpus: &[usize]) -> Result<Load> {
-        let board = Board::new(cpus.len())?;
-        let children = processes(0..cpus.len(), |number| spin(cpus[number], &board, number))?;
-        board.gather(cpus.iter().copied().enumerate(), PATIENCE)?;
-        Ok(Load { board, _children: children, cpus: cpus.to_vec(), before: Vec::new() })
+        let team = Team::new(cpus.iter().map(|cpu| Some(*cpu)))?.patient(PATIENCE);
+        let team = team.processes(cpus, |seat, _| spin(seat))?;
+        team.ready()?;
+        Ok(Load { team, cpus: cpus.to_vec(), before: Vec::new() })
     }
 
     fn steps(&self) -> Vec<u64> {
-        (0..self.cpus.len()).map(|number| self.board.get(number, STEPS)).collect()
+        (0..self.cpus.len()).map(|number| self.team.get(number, STEPS)).collect()
     }
 
     fn start(&mut self) -> Result<()> {
@@ -100,13 +98,13 @@ impl Load {
     fn stop(&mut self) -> Result<()> {
         let after = self.steps();
         self.tell(0);
-        self.wait("come to rest", |load, number| load.board.get(number, SPINS) == 0)?;
+        self.wait("come to rest", |load, number| load.team.get(number, SPINS) == 0)?;
         let idle = self.before.iter().zip(&after).position(|(before, after)| after <= before);
         idle.map_or(Ok(()), |number| Err(DidNotRun(self.cpus[number]).into()))
     }
 
     fn tell(&self, go: u32) {
-        let word = self.board.common_half(GO);
+        let word = self.team.common_half(GO);
         word.store(go, Ordering::Release);
         // A spinner that does not wait sees it by itself.
         let _ = futex_wake(word, i32::MAX as u32, Scope::Machine);
@@ -125,21 +123,19 @@ impl Load {
     }
 }
 
-fn spin(cpu: usize, board: &Board, number: usize) -> i32 {
-    if board.place(number, cpu).is_err() {
-        return 1;
-    }
-    board.ready(number);
-    let go = board.common_half(GO);
+/// Spins or rests as it is told, until it is killed.
+fn spin(seat: &Seat<'_>) -> Result<(), Fault> {
+    seat.ready();
+    let go = seat.team.common_half(GO);
     loop {
         while go.load(Ordering::Acquire) == 0 {
-            board.set(number, SPINS, 0);
+            seat.set(SPINS, 0);
             // It returns without a reason at times, and the word is looked at again.
             let _ = futex_wait(go, 0, Scope::Machine);
         }
-        board.set(number, SPINS, 1);
+        seat.set(SPINS, 1);
         black_box(chain_rotate(black_box(STEP)));
-        board.word(number, STEPS).fetch_add(1, Ordering::AcqRel);
+        seat.word(STEPS).fetch_add(1, Ordering::AcqRel);
     }
 }
 

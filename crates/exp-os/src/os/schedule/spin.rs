@@ -1,32 +1,21 @@
 //! Processes that do nothing but read the counter, all on one CPU.
 
 use super::line::Log;
-use bench::measure::party::{Board, processes};
+use bench::measure::team::{Failed, Fault, Seat, Team};
 use bench::prelude::*;
-use metal::clock::{monotonic_ns, ticks_fenced};
+use metal::clock::ticks_fenced;
 use metal::gaps::Tracer;
 use metal::place::current_cpu;
-use metal::process::{Child, Ending, rusage_thread};
-use metal::raw::{Scope, futex_wait_for, futex_wake};
 use record::order::InOrder;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// Word at which the processes wait for the common start.
-const GO: usize = 0;
-/// How many are ready.
-const READY: usize = 1;
 /// First and last tick of the window.
-const START: usize = 2;
-const END: usize = 3;
-/// Words of each process: first moment, involuntary and voluntary switches, CPU.
+const START: usize = 0;
+const END: usize = 1;
+/// Word of each process: its first moment.
 const BORN: usize = 0;
-const FORCED: usize = 1;
-const GIVEN_UP: usize = 2;
-const CPU: usize = 3;
-/// Exit status of a process whose room was full.
-const FULL: i32 = 3;
-/// Exit status after a timeout while waiting for the others.
-const LOST: i32 = 4;
+/// Fault of a process whose room was full.
+const FULL: u32 = 1;
 /// For how long a process waits for the others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -53,106 +42,72 @@ pub(super) struct Spun {
 /// Makes the processes and waits for their end. The calling thread sleeps while they run: it is on
 /// their CPU, and they inherit its priority and its CPU set.
 pub(super) fn spin(of: Spin) -> Result<Spun> {
-    made(of, |board, number, tracer| body(of, board, number, tracer, PATIENCE))
+    made(of, PATIENCE, |seat, tracer| body(of, seat, tracer))
 }
 
-/// Does what [`spin`] does, with processes that run `body` with their number.
-fn made(of: Spin, body: impl Fn(&Board, usize, &mut Tracer) -> i32) -> Result<Spun> {
-    let board = Board::new(of.processes)?;
+/// Does what [`spin`] does, with processes that run `body`.
+fn made(
+    of: Spin,
+    patience: Duration,
+    body: impl Fn(&Seat<'_>, &mut Tracer) -> Result<(), Fault>,
+) -> Result<Spun> {
     let mut tracers = (0..of.processes)
         .map(|_| Tracer::with_room(of.room))
         .collect::<Result<Vec<_>, _>>()
         .with_context(|| format!("room for {} gaps of {} processes", of.room, of.processes))?;
     let cpu = current_cpu();
-    let children = processes(0..of.processes, |number| body(&board, number, &mut tracers[number]))?;
-    let endings: Vec<Ending> = children.into_iter().map(Child::wait).collect::<Result<_, _>>()?;
-    check_endings(of, &endings)?;
+    let team = Team::new(vec![None; of.processes])?.patient(patience);
+    let team = team.processes(tracers.iter_mut(), |seat, tracer| body(seat, tracer))?;
+    let team = team.end().map_err(|failed| match failed {
+        Failed { number, fault: Fault::Body(_), .. } => {
+            let (number, room) = (number + 1, of.room);
+            anyhow!("process {number} found more than {room} gaps before the window's end")
+        }
+        failed => failed.into(),
+    })?;
     for number in 0..of.processes {
-        let (on, gave_up) = (board.get(number, CPU), board.get(number, GIVEN_UP));
-        ensure!(
-            on == cpu as u64,
-            "process {} ended on CPU {on}, the round is on CPU {cpu}",
-            number + 1
-        );
+        let (on, gave_up) = (team.report(number).cpu, team.report(number).voluntary);
+        let number = number + 1;
+        ensure!(on == cpu, "process {number} ended on CPU {on}, the round is on CPU {cpu}");
         ensure!(
             gave_up == 0,
-            "process {} gave up the CPU {gave_up} times in the window: its loop never waits, so it \
-             was stopped (SIGSTOP, a frozen control group, a debugger)",
-            number + 1
+            "process {number} gave up the CPU {gave_up} times in the window: its loop never waits, \
+             so it was stopped (SIGSTOP, a frozen control group, a debugger)"
         );
     }
     let mut births: Vec<usize> = (0..of.processes).collect();
-    births.order_by_key(|number| board.get(*number, BORN));
+    births.order_by_key(|number| team.get(*number, BORN));
     let log = |tracer: &Tracer| Log {
         first: tracer.first(),
         last: tracer.last(),
         gaps: tracer.gaps().to_vec(),
     };
     Ok(Spun {
-        window: (board.common(START).load(Acquire), board.common(END).load(Acquire)),
+        window: (team.common(START).load(Acquire), team.common(END).load(Acquire)),
         logs: tracers.iter().map(log).collect(),
         births,
-        forced: (0..of.processes).map(|number| board.get(number, FORCED)).collect(),
+        forced: (0..of.processes).map(|number| team.report(number).involuntary).collect(),
     })
 }
 
-/// All ended as they should. One that ended otherwise is named before those that waited for it.
-fn check_endings(of: Spin, endings: &[Ending]) -> Result<()> {
-    let rank = |ending: &Ending| match ending {
-        Ending::Exited(0) => None,
-        Ending::Exited(FULL) => Some(1),
-        Ending::Exited(LOST) => Some(2),
-        _ => Some(0),
-    };
-    let ended = endings.iter().enumerate().filter_map(|(at, of)| Some((rank(of)?, at + 1)));
-    match ended.min() {
-        None => Ok(()),
-        Some((0, number)) => {
-            bail!("process {number} of {} ended {}", endings.len(), endings[number - 1])
-        }
-        Some((1, number)) => {
-            bail!("process {number} found more than {} gaps before the window's end", of.room)
-        }
-        Some((_, number)) => {
-            bail!("process {number} timed out waiting for the others to be ready")
-        }
-    }
-}
-
 /// A process: meets the others, then reads the counter until the window's end.
-fn body(of: Spin, board: &Board, number: usize, tracer: &mut Tracer, patience: Duration) -> i32 {
-    board.word(number, BORN).store(ticks_fenced(), Relaxed);
+fn body(of: Spin, seat: &Seat<'_>, tracer: &mut Tracer) -> Result<(), Fault> {
+    seat.word(BORN).store(ticks_fenced(), Relaxed);
     // All that the window touches is touched now.
     tracer.begin();
     tracer.run(u64::MAX, 1);
-    let go = board.common_half(GO);
-    if board.common(READY).fetch_add(1, SeqCst) + 1 == of.processes as u64 {
-        // The others wait, or see the word before they do: none needs the parent, which sleeps.
+    // None needs the parent, which sleeps.
+    seat.meet_then(|| {
         let start = ticks_fenced();
-        board.common(START).store(start, Relaxed);
-        board.common(END).store(start + of.window, Relaxed);
-        go.store(1, Release);
-        if futex_wake(go, u32::MAX >> 1, Scope::Machine).is_err() {
-            return LOST;
-        }
-    }
-    let deadline_ns = monotonic_ns() + patience.as_nanos() as u64;
-    while go.load(Acquire) == 0 {
-        let waited = futex_wait_for(go, 0, Scope::Machine, patience);
-        // One that ended before it was ready is not waited for: the parent reports that.
-        if waited.is_err() || monotonic_ns() >= deadline_ns && go.load(Acquire) == 0 {
-            return LOST;
-        }
-    }
-    let end = board.common(END).load(Relaxed);
-    let before = rusage_thread();
-    tracer.begin();
-    let fits = tracer.until(of.threshold, end);
-    let after = rusage_thread();
-    board.word(number, FORCED).store(after.nivcsw - before.nivcsw, Relaxed);
-    board.word(number, GIVEN_UP).store(after.nvcsw - before.nvcsw, Relaxed);
-    board.word(number, CPU).store(current_cpu() as u64, Release);
-    if fits { 0 } else { FULL }
+        seat.team.common(START).store(start, Relaxed);
+        seat.team.common(END).store(start + of.window, Relaxed);
+    })?;
+    let end = seat.team.common(END).load(Relaxed);
+    let fits = seat.counted(|| {
+        tracer.begin();
+        tracer.until(of.threshold, end)
+    });
+    if fits { Ok(()) } else { Err(Fault::Body(FULL)) }
 }
 
 #[cfg(test)]
@@ -187,12 +142,19 @@ mod tests {
     #[test]
     fn one_that_ends_before_the_start_is_named_and_does_not_hold_the_others() {
         let of = Spin { processes: 3, threshold: 2_000, window: 1_000_000, room: 64 };
-        let error = made(of, |board, number, tracer| match number {
-            2 => 7,
-            _ => body(of, board, number, tracer, Duration::from_millis(20)),
+        let error = made(of, Duration::from_secs(10), |seat, tracer| match seat.number {
+            2 => Err(Fault::System(7)),
+            _ => body(of, seat, tracer),
         })
         .expect_err("one is missing");
-        assert!(error.to_string().contains("process 3"), "{error}");
+        assert!(error.to_string().contains("member 3"), "{error}");
+        // One that ends without a word is missed after a while.
+        let error = made(of, Duration::from_millis(20), |seat, tracer| match seat.number {
+            2 => panic!("a panic that is survived"),
+            _ => body(of, seat, tracer),
+        })
+        .expect_err("one is missing");
+        assert!(error.to_string().contains("member 3"), "{error}");
     }
 
     #[test]

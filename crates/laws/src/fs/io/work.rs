@@ -1,6 +1,6 @@
 //! What a case of fs.io does, as laws and the experiment know it.
 
-use crate::fs::{BLOCK_BYTES, Pattern};
+use crate::fs::{BLOCK_BYTES, Mode, Pattern};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
 use host::block::Disk;
@@ -10,18 +10,6 @@ use record::key::Value;
 symbols! {
     /// What is done.
     pub enum Op { Read = "read", Write = "write" }
-}
-
-symbols! {
-    /// A way to read or write.
-    pub enum Mode {
-        Direct = "direct",
-        Cold = "cold",
-        Cached = "cached",
-        Buffered = "buffered",
-        BufferedFdatasync = "buffered_fdatasync",
-        Dsync = "dsync",
-    }
 }
 
 symbols! {
@@ -43,7 +31,9 @@ case! {
         /// order of the offsets
         pattern: Pattern,
         /// past the page cache or through it, and what each write waits for
-        mode: Mode,
+        mode: Mode = Domain::Symbols(&[
+            "direct", "cold", "cached", "buffered", "buffered_fdatasync", "dsync",
+        ]),
         /// bytes of an operation
         block: u64 = Domain::bytes(1, 1 << 30),
         /// system calls or a ring
@@ -79,10 +69,6 @@ impl Work {
 
     pub(super) fn waits_for_flush(&self) -> bool {
         matches!(self.mode, Mode::BufferedFdatasync | Mode::Dsync)
-    }
-
-    pub(super) fn is_in_memory(&self) -> bool {
-        matches!(self.mode, Mode::Cached | Mode::Buffered)
     }
 
     pub(super) fn bytes(&self) -> f64 {
@@ -127,7 +113,7 @@ impl<'case> Request<'case> {
     /// memory without one.
     pub(super) fn is_in_memory(self) -> bool {
         let has_no_device = self.ground == "memory" && self.device.is_none();
-        self.work.is_in_memory() || has_no_device
+        self.work.mode.is_in_memory() || has_no_device
     }
 
     pub(super) fn disk(self, site: &Site) -> Option<&Disk> {

@@ -1,10 +1,11 @@
 //! The answer of a comparison, first: verdict, how far to trust it, effects, what could not be seen,
 //! what differs around.
 
+use super::surroundings;
 use super::tables::{percent, times};
 use super::{Title, has_published};
-use crate::document::{Block, Cell, Row, Section, Table};
-use crate::values::{self, counted};
+use crate::document::{Block, Cell, Row, Section, Table, Tone};
+use crate::values::{counted, ratio};
 use analysis::compare::answer::{Effect, Speed};
 use analysis::compare::conditions::Condition;
 use analysis::compare::{Against, Comparison, Direction};
@@ -13,6 +14,8 @@ use analysis::gather::distinct;
 use analysis::names::{self, Names, words};
 use record::quantity::digits;
 
+/// Effects that are shown at least, decided or not.
+const LEAST_SHOWN: usize = 3;
 /// Effects that are shown where room is short.
 const EFFECTS_SHOWN: usize = 12;
 /// Differences around the figures that the answer names.
@@ -40,9 +43,9 @@ pub(super) fn section(comparison: &Comparison, against: &Against, title: &Title)
     foot.extend(in_cycles(against).map(|told| ("IN CYCLES".to_owned(), told)));
     foot.push(("AROUND".to_owned(), around(&against.conditions)));
     let mut blocks = vec![Block::KeyValues(head).for_all()];
-    if !effects.is_empty() {
-        blocks.push(Block::Table(table(comparison, &effects)).for_all());
-    }
+    let tables = [families(against, title.letter), table(comparison, against, &effects)];
+    let tables = tables.into_iter().filter(|table| !table.rows.is_empty());
+    blocks.extend(tables.map(|table| Block::Table(table).for_all()));
     blocks.push(Block::KeyValues(foot).for_all());
     title.section("answer", "The answer", blocks)
 }
@@ -57,13 +60,42 @@ const FAMILIES: [(&str, &str); 6] = [
     ("noise", "quiet"),
 ];
 
+/// A family in a reader's word.
+fn in_words(family: &str) -> &str {
+    let named = FAMILIES.iter().find(|(name, _)| *name == family);
+    named.map_or(family, |(_, word)| *word)
+}
+
+/// One ratio for each family, with its interval.
+fn families(against: &Against, new: char) -> Table {
+    let row = |speed: &Speed| {
+        let ends = speed.interval.map(|(low, high)| format!("{} – {}", times(low), times(high)));
+        let tone = match speed.interval {
+            Some((low, _)) if low > 1.0 => Tone::Good,
+            Some((_, high)) if high < 1.0 => Tone::Warn,
+            _ => Tone::Plain,
+        };
+        Row::always_shown(vec![
+            Cell::plain(in_words(&speed.family)),
+            Cell::toned(format!("{}×", times(speed.factor)), tone),
+            Cell::optional(ends),
+            Cell::plain(speed.figures.to_string()),
+        ])
+    };
+    let caption = format!(
+        "How many times as fast {new} is: the median of a family's figures; the interval includes \
+         what runs of an unchanged machine differ by"
+    );
+    let headings = ["family", "#times as fast", "#interval", "#figures"];
+    Table::new(caption, &headings, against.families().iter().map(row))
+}
+
 /// How many times as fast a machine is as a report's, a row for each family; nothing without one.
 fn speeds(against: &Against) -> Option<Table> {
     let report = against.report()?;
-    let row = |Speed { family, factor, figures }| {
-        let named = FAMILIES.iter().find(|(name, _)| *name == family);
-        let word = named.map_or(family.as_str(), |(_, word)| word);
-        let cells = [word.to_owned(), format!("{}×", digits(factor)), figures.to_string()];
+    let row = |one: Speed| {
+        let word = in_words(&one.family).to_owned();
+        let cells = [word, format!("{}×", digits(one.factor)), one.figures.to_string()];
         Row::always_shown(cells.map(Cell::plain).into())
     };
     let caption = format!("This machine against {report}: the median of how many times as fast");
@@ -107,24 +139,37 @@ fn verdict(against: &Against, effects: &[Effect], new: char) -> String {
     )
 }
 
-fn table(comparison: &Comparison, effects: &[Effect]) -> Table {
-    let row = |(at, effect): (usize, &Effect)| {
-        let interval = effect
-            .interval()
-            .map(|(low, high)| format!("{}–{}", values::ratio(low), values::ratio(high)));
+/// The effects; where there are fewer than three, also what came closest to one.
+fn table(comparison: &Comparison, against: &Against, effects: &[Effect]) -> Table {
+    let closest = against.closest().into_iter().filter(|one| one.size() > 0.0);
+    let closest: Vec<Effect> = closest
+        .take(LEAST_SHOWN.saturating_sub(effects.len()))
+        .map(|one| Effect { direction: Direction::Up, figures: vec![one] })
+        .collect();
+    let decided = effects.iter().map(|effect| (effect, true));
+    let all = decided.chain(closest.iter().map(|effect| (effect, false)));
+    let row = |(at, (effect, is_decided)): (usize, (&Effect, bool))| {
+        let interval =
+            effect.interval().map(|(low, high)| format!("{} – {}", ratio(low), ratio(high)));
+        let tone = match is_decided {
+            true => super::tables::tone(effect.greatest()),
+            false => Tone::Muted,
+        };
+        let verdict = if is_decided { "changed" } else { "undecided" };
         Row {
             cells: vec![
                 Cell::plain(&effect.greatest().base.experiment),
                 Cell::plain(what(comparison, effect)),
-                Cell::toned(change(effect), super::tables::tone(effect.greatest())),
+                Cell::toned(change(effect), tone),
                 Cell::optional(interval),
                 Cell::plain(effect.figures.len().to_string()),
+                Cell::toned(verdict, tone),
             ],
             is_spare: at >= EFFECTS_SHOWN,
         }
     };
-    let headings = ["experiment", "figures", "#change", "#widest ratio", "#of"];
-    Table::new("", &headings, effects.iter().enumerate().map(row))
+    let headings = ["experiment", "figures", "#change", "#new / base", "#of", "verdict"];
+    Table::new("The largest effects", &headings, all.enumerate().map(row))
 }
 
 /// What an effect is of: its figure, or its metrics and the cases that they have.
@@ -178,16 +223,12 @@ fn cannot_see(against: &Against) -> String {
 }
 
 fn around(conditions: &[Condition]) -> String {
-    if conditions.is_empty() {
-        return "nothing that the records have".to_owned();
+    let mut differing: Vec<String> = conditions.iter().filter_map(surroundings::in_words).collect();
+    let more = differing.len().saturating_sub(AROUND);
+    differing.truncate(AROUND);
+    differing.extend((more > 0).then(|| format!("{more} more (--all)")));
+    match differing.is_empty() {
+        true => "nothing that the records have".to_owned(),
+        false => differing.join("; "),
     }
-    let mut told: Vec<String> = conditions
-        .iter()
-        .take(AROUND)
-        .map(|condition| format!("{} {} → {}", condition.name, condition.base, condition.new))
-        .collect();
-    if conditions.len() > AROUND {
-        told.push(format!("{} more (--all)", conditions.len() - AROUND));
-    }
-    told.join("; ")
 }

@@ -2,6 +2,7 @@
 //! changed, what came closest, and what could not be compared; at the end every figure side by side.
 
 mod answer;
+mod surroundings;
 mod tables;
 
 use super::bounds::bounded;

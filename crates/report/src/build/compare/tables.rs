@@ -263,7 +263,7 @@ fn difference(one: &Compared) -> Cell {
     let Some(value) = one.difference() else {
         return Cell::absent();
     };
-    let shown = values::shown(value, one.interval(), one.metric.unit);
+    let shown = values::shown(value, one.interval(), one.metric.shown_unit());
     Cell::plain(format!("{} {}", shown.value, shown.interval).trim_end())
 }
 

@@ -22,7 +22,7 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
         if categories.len() < 2 {
             return None;
         }
-        let unit = spots.first()?.metric.unit;
+        let unit = spots.first()?.metric.shown_unit();
         // Named as if all were of one run: the series identifies the run.
         let alone = shown.first().map(|first| Shown { name: "", ..*first });
         let keys: Vec<(&CaseId, usize)> = categories.iter().map(|case| (case, 0)).collect();

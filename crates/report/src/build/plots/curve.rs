@@ -30,7 +30,7 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
             let (Some(over), Some(step)) = (same, spot.figure.case.get(along)) else {
                 continue;
             };
-            units = Some((over.metric.unit, spot.metric.unit));
+            units = Some((over.metric.shown_unit(), spot.metric.shown_unit()));
             let own = spot.figure.case.0.iter();
             let rest = own.filter(|(name, _)| name != along && of.get(name).is_none());
             let line = (CaseId(rest.cloned().collect()), spot.run_index);
@@ -67,7 +67,7 @@ fn point(spot: &Spot<'_>, over: &Spot<'_>, along: &str, step: &Value) -> Point {
     let at = format!(
         "{along} {}, {}",
         values::parameter(step, None),
-        render(over.value, over.metric.unit)
+        render(over.value, over.metric.shown_unit())
     );
     Point { x: over.value, y: spot.value, ends: spot.figure.ci, hover: hover(spot.figure, &at) }
 }

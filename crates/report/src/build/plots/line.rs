@@ -87,7 +87,11 @@ impl Picture<'_, '_> {
             title,
             markers: self.markers(x.unit),
             // A share may be zero.
-            y: axis(&metric.name, Some(metric.unit), self.log.1 && metric.unit != Unit::Ratio),
+            y: axis(
+                &metric.name,
+                Some(metric.shown_unit()),
+                self.log.1 && metric.unit != Unit::Ratio,
+            ),
             x,
             series,
         })

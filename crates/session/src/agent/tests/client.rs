@@ -1,21 +1,22 @@
 //! The session's side against an agent that says what the test has it say.
 
 use super::{GOES_ON, PATIENCE, calibration, order};
-use crate::agent::answer;
-use crate::agent::channel::{ANSWER_BYTES_MAX, Channel, FACTS_BYTES_MAX, Lost};
 use crate::agent::client::Remote;
-use crate::agent::connection::{Connection, Reach};
-use crate::agent::frame::encode;
-use crate::agent::handshake::{Responder, Role, hello};
+use crate::agent::connection::{self, Connection, Reach};
+use crate::agent::handshake::{Greeting, Role, hello};
 use crate::agent::key::Key;
 use crate::agent::message::{Facts, FromAgent, Open, ToAgent};
 use crate::agent::seal::Seal;
 use crate::agent::url::PeerUrl;
-use crate::child::Silent;
+use crate::agent::{EVENT_BYTES_MAX, FACTS_BYTES_MAX, ORDER_BYTES_MAX};
+use crate::node::Silent;
+use crate::node::channel::{Channel, Lost};
 use anyhow::Result;
+use bench::link::frame::encode;
 use bench::link::{Done, Endpoint, FromWorker, ToWorker};
 use host::{Host, Root};
-use record::event::{Raw, Samples};
+use record::codec::EventText;
+use record::event::{Event, Raw, Samples};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -33,10 +34,10 @@ fn peer_by(url: &str, answers: fn(u64) -> Vec<FromAgent>) -> Remote {
     let (near_in, far_out) = std::io::pipe().unwrap();
     let (far_in, near_out) = std::io::pipe().unwrap();
     thread::spawn(move || -> Result<()> {
-        let (reader, writer): (OwnedFd, OwnedFd) = (far_in.into(), far_out.into());
-        let mut channel = Channel::over_pipes(reader, writer, Role::Agent, PATIENCE, &GOES_ON)?;
+        let mut channel = greeted(far_in.into(), far_out.into(), Role::Agent);
+        channel.set_limit(ORDER_BYTES_MAX);
         while let Some(message) = channel.receive(Instant::now() + PATIENCE, &GOES_ON)? {
-            if let ToAgent::Serve { round, .. } = message {
+            if let ToAgent::Order { round, .. } = message {
                 for answer in answers(round) {
                     channel.send(&answer, &GOES_ON)?;
                 }
@@ -44,11 +45,17 @@ fn peer_by(url: &str, answers: fn(u64) -> Vec<FromAgent>) -> Remote {
         }
         Ok(())
     });
-    let (reader, writer) = (near_in.into(), near_out.into());
-    let channel = Channel::over_pipes(reader, writer, Role::Session, PATIENCE, &GOES_ON).unwrap();
+    let channel = greeted(near_in.into(), near_out.into(), Role::Session);
     let url = PeerUrl::parse(&format!("b={url}")).unwrap();
     let reach = Reach { url, key: None, open: Open::default(), here: String::new() };
     Remote::over(reach, Connection { channel, carrier: None }, facts())
+}
+
+/// A channel over pipes after its greeting.
+fn greeted(reader: OwnedFd, writer: OwnedFd, role: Role) -> Channel {
+    let mut channel = Channel::new(reader, writer, FACTS_BYTES_MAX).greeting(Greeting::plain(role));
+    channel.greet(PATIENCE, &GOES_ON).unwrap();
+    channel
 }
 
 fn facts() -> Facts {
@@ -63,8 +70,8 @@ fn facts() -> Facts {
     }
 }
 
-fn worker_message(round: u64, message: FromWorker) -> FromAgent {
-    FromAgent::Worker { round, message: Box::new(message) }
+fn worker_message(round: u64, event: FromWorker) -> FromAgent {
+    FromAgent::Event { round, event: Box::new(event) }
 }
 
 fn listening(address: &str) -> FromWorker {
@@ -73,7 +80,8 @@ fn listening(address: &str) -> FromWorker {
 
 fn samples(series: &str, round: u32) -> FromWorker {
     let raw = Raw::Event { values: vec![1.0] };
-    FromWorker::Samples(Samples::new(series, round, Default::default(), "received", raw))
+    let samples = Samples::new(series, round, Default::default(), "received", raw);
+    FromWorker::Measured(EventText::new(&Event::Samples(samples)).unwrap())
 }
 
 /// What comes of a round: its messages up to the last or to an error.
@@ -124,15 +132,12 @@ fn what_belongs_to_no_order_is_refused() {
         "it listens at 10.9.8.7:22",
     );
     // Figures are the near end's, also those of this round.
-    refused(
-        |round| vec![worker_message(round, samples("selftest.echo", 1))],
-        "samples of round 1 of selftest.echo",
-    );
+    refused(|round| vec![worker_message(round, samples("selftest.echo", 1))], "only the near end");
     refused(
         |round| vec![worker_message(round, FromWorker::Prepared(Vec::new()))],
-        "that a far end must not send",
+        "only the near end",
     );
-    refused(|round| vec![worker_message(round, FromWorker::Alive(1.0))], "more time");
+    refused(|round| vec![worker_message(round, FromWorker::Alive(1.0))], "only the near end");
     refused(
         |round| {
             let reason = "no\u{1b}[2J memory".to_owned();
@@ -140,17 +145,11 @@ fn what_belongs_to_no_order_is_refused() {
         },
         "no [2J memory",
     );
-    refused(
-        |_| {
-            let (until, by) = ("now".to_owned(), "me".to_owned());
-            vec![FromAgent::Busy { until, by }]
-        },
-        "a new session",
-    );
+    refused(|_| vec![FromAgent::Clock { wall_s: 0.0 }], "a new session");
 }
 
 /// What one end says over pipes after its hello, as bytes; the session's end of them.
-fn saying(bytes: Vec<u8>) -> Channel {
+fn saying(bytes: Vec<u8>) -> Connection {
     let (near_in, mut far_out) = std::io::pipe().unwrap();
     let (far_in, near_out) = std::io::pipe().unwrap();
     thread::spawn(move || {
@@ -159,13 +158,13 @@ fn saying(bytes: Vec<u8>) -> Channel {
         // Without end: until the session is gone.
         while far_out.write_all(&bytes).is_ok() {}
     });
-    let (reader, writer) = (near_in.into(), near_out.into());
-    Channel::over_pipes(reader, writer, Role::Session, PATIENCE, &GOES_ON).unwrap()
+    let channel = greeted(near_in.into(), near_out.into(), Role::Session);
+    Connection { channel, carrier: None }
 }
 
 fn parsed(json: &str) -> Result<Option<FromAgent>> {
-    let frame = encode(json.as_bytes(), ANSWER_BYTES_MAX).unwrap();
-    answer::receive(&mut saying(frame), Instant::now() + PATIENCE, &GOES_ON)
+    let frame = encode(json.as_bytes(), EVENT_BYTES_MAX).unwrap();
+    saying(frame).receive(Instant::now() + PATIENCE, &GOES_ON)
 }
 
 #[test]
@@ -178,21 +177,21 @@ fn what_an_agent_says_steers_no_terminal() {
     let mut done = Done::default();
     done.environment.insert("x\u{1b}[2J".to_owned(), 1.0);
     let json = serde_json::to_string(&worker_message(1, FromWorker::Done(done))).unwrap();
-    let Ok(Some(FromAgent::Worker { message, .. })) = parsed(&json) else { panic!("{json}") };
-    let FromWorker::Done(done) = *message else { panic!("{message:?}") };
+    let Ok(Some(FromAgent::Event { event, .. })) = parsed(&json) else { panic!("{json}") };
+    let FromWorker::Done(done) = *event else { panic!("{event:?}") };
     assert_eq!(done.environment.into_keys().collect::<Vec<_>>(), ["x [2J"]);
 }
 
 /// An agent's part of a handshake.
 fn shaken(stream: &mut TcpStream, key: &Key) -> Seal {
-    let mut responder = Responder::new(super::one(key));
+    let mut greeting = Greeting::responder(super::one(key));
     loop {
         let (mut bytes, mut out) = ([0; 1024], Vec::new());
         let read = stream.read(&mut bytes).unwrap();
-        let fed = responder.feed(&bytes[..read], &mut out);
+        let fed = greeting.feed(&bytes[..read], &mut out);
         stream.write_all(&out).unwrap();
-        if let Some(secured) = fed.unwrap() {
-            return secured.seal;
+        if let Some(greeted) = fed.unwrap() {
+            return greeted.seal.unwrap();
         }
     }
 }
@@ -211,14 +210,14 @@ fn what_an_agent_says_without_end_is_not_heard_without_end() {
             // Until the session is gone.
             loop {
                 let mut out = Vec::new();
-                (0..100).for_each(|_| seal.seal(&[], &mut out));
+                (0..100).for_each(|_| seal.record(&[], &mut out));
                 if stream.write_all(&out).is_err() {
                     return;
                 }
             }
         }
     });
-    let mut channel = Channel::over_tcp(TcpStream::connect(at).unwrap(), &key, &GOES_ON).unwrap();
+    let (mut channel, _) = connection::listening("127.0.0.1", at.port(), &key, &GOES_ON).unwrap();
     for patience_ms in [0, 50] {
         let deadline = Instant::now() + Duration::from_millis(patience_ms);
         let none = channel.receive::<FromAgent>(deadline, &GOES_ON);
@@ -242,8 +241,10 @@ fn what_an_agent_says_without_end_is_not_heard_without_end() {
 fn another_plumb_is_no_agent_of_this_one() {
     let mut facts = facts();
     facts.plumb = "9.9\u{1b}[2J".to_owned();
-    let json = serde_json::to_string(&FromAgent::Welcome(Box::new(facts))).unwrap();
-    let error = format!("{:#}", parsed(&json).expect_err("another plumb"));
+    let welcome = serde_json::to_vec(&FromAgent::Welcome(Box::new(facts))).unwrap();
+    let mut connection = saying(encode(&welcome, FACTS_BYTES_MAX).unwrap());
+    let error = connection.welcomed(&Open::default(), &GOES_ON).expect_err("another plumb");
+    let error = format!("{error:#}");
     assert!(error.contains("plumb 9.9 [2J, ") && error.contains("same version"), "{error}");
 }
 
@@ -256,13 +257,12 @@ fn an_agent_tells_of_its_host_once() {
         assert!(json.len() < FACTS_BYTES_MAX / 8, "{} bytes", json.len());
     }
     let welcome = serde_json::to_vec(&FromAgent::Welcome(Box::new(facts()))).unwrap();
-    let long = u32::try_from(ANSWER_BYTES_MAX + 1).unwrap().to_le_bytes();
+    let long = u32::try_from(EVENT_BYTES_MAX + 1).unwrap().to_le_bytes();
     let frame = encode(&welcome, FACTS_BYTES_MAX).unwrap();
-    let mut channel = saying([&frame[..], &long].concat());
+    let mut connection = saying([&frame[..], &long].concat());
+    connection.welcomed(&Open::default(), &GOES_ON).unwrap();
     let late = Instant::now() + PATIENCE;
-    let welcomed = answer::receive(&mut channel, late, &GOES_ON).unwrap();
-    assert!(matches!(welcomed, Some(FromAgent::Welcome(_))));
-    let lost = answer::receive(&mut channel, late, &GOES_ON).expect_err("too long");
+    let lost = connection.receive(late, &GOES_ON).expect_err("too long");
     assert!(matches!(lost.downcast_ref(), Some(Lost::TooLong(_))), "{lost:#}");
 }
 

@@ -1,12 +1,12 @@
 //! Nobody gets in without the key, nothing hangs, and the agent stays up.
 
-use super::{GOES_ON, Stand, ask, connect, hear, open, welcome, with_agent};
-use crate::agent::channel::{Channel, FIRST_FRAME_BYTES_MAX, FRAME_BYTES_MAX, Lost};
-use crate::agent::frame::encode;
-use crate::agent::handshake::{HELLO_BYTES, Initiator, Role, hello};
+use super::{GOES_ON, Stand, ask, connect, hear, is_busy, open, welcome, with_agent};
+use crate::agent::acceptor::PENDING_MAX;
+use crate::agent::handshake::{Greeting, HELLO_BYTES, Role, hello};
 use crate::agent::key::Key;
-use crate::agent::listen::PENDING_MAX;
-use crate::agent::message::{FromAgent, ToAgent};
+use crate::agent::{FIRST_BYTES_MAX, ORDER_BYTES_MAX};
+use crate::node::channel::{Channel, Lost};
+use bench::link::frame::{FRAME_BYTES_MAX, encode};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
@@ -32,10 +32,10 @@ fn still_serves(stand: &mut Stand<'_>, key: &Key) {
 }
 
 /// What a session says in a handshake: its first flight.
-fn first_flight(key: &Key) -> (Initiator, Vec<u8>) {
-    let mut said = Vec::new();
-    let initiator = Initiator::new(key, &mut said).unwrap();
-    (initiator, said)
+fn first_flight(key: &Key) -> (Greeting, Vec<u8>) {
+    let mut greeting = Greeting::initiator(key).unwrap();
+    let said = greeting.first();
+    (greeting, said)
 }
 
 /// What an agent answers to a first flight.
@@ -46,13 +46,11 @@ fn answered(stand: &mut Stand<'_>, mut stream: &TcpStream) -> Vec<u8> {
     answered
 }
 
-/// What a session says after that answer: its second flight, and its opening.
-fn second_flight(initiator: &mut Initiator, answered: &[u8], host_name: &str) -> Vec<u8> {
-    let mut said = Vec::new();
-    let mut secured = initiator.feed(answered, &mut said).unwrap().unwrap();
+/// What a session says after that answer: its opening.
+fn opening(greeting: &mut Greeting, answered: &[u8], host_name: &str) -> Vec<u8> {
+    let greeted = greeting.feed(answered, &mut Vec::new()).unwrap().unwrap();
     let body = serde_json::to_vec(&open(host_name)).unwrap();
-    secured.seal.seal(&encode(&body, FRAME_BYTES_MAX).unwrap(), &mut said);
-    said
+    greeted.seal.unwrap().sealed(&encode(&body, FRAME_BYTES_MAX).unwrap())
 }
 
 #[test]
@@ -84,7 +82,7 @@ fn a_handshake_that_was_heard_cannot_be_said_again() {
         stream.write_all(&said).unwrap();
         let answered = answered(stand, &stream);
         drop(stream);
-        said.extend(second_flight(&mut initiator, &answered, "near"));
+        said.extend(opening(&mut initiator, &answered, "near"));
         assert_eq!(answered[..HELLO_BYTES], hello(Role::Agent));
         let again = stand.while_client(|at| exchanged(at, &said));
         // It is answered with a fresh key, for which the third message is not sealed.
@@ -101,7 +99,7 @@ fn frames_over_the_limit_end_a_connection_before_they_are_held() {
     with_agent(|stand, key| {
         // Before a session is let in, and after.
         for is_let_in in [false, true] {
-            let limit = if is_let_in { FRAME_BYTES_MAX } else { FIRST_FRAME_BYTES_MAX };
+            let limit = if is_let_in { ORDER_BYTES_MAX } else { FIRST_BYTES_MAX };
             let lost = stand.while_client(|at| {
                 let mut channel =
                     if is_let_in { welcome(at, key) } else { connect(at, key).unwrap() };
@@ -144,7 +142,7 @@ fn who_is_slow_is_let_go_when_its_time_is_over() {
         stand.turn_until(|listen| listen.pending() == 2);
         for byte in &said[..20] {
             slow.write_all(&[*byte]).unwrap();
-            assert!(stand.listen.turn(None).unwrap());
+            stand.listen.turn(None).unwrap();
         }
         // However often it speaks.
         stand.listen.expire_pending();
@@ -166,20 +164,20 @@ fn silent_and_wrong_clients_keep_nobody_out_who_has_the_key() {
             let mut stream = TcpStream::connect(stand.address).unwrap();
             let _ = stream.write_all([&[], &wrong[..HELLO_BYTES], &wrong, &replayed][index % 4]);
             held.push(stream);
-            assert!(stand.listen.turn(None).unwrap());
+            stand.listen.turn(None).unwrap();
         }
         assert_eq!(stand.listen.pending(), PENDING_MAX);
         assert!(stand.has_said("too many other clients"), "{:?}", stand.said);
         assert_eq!(held[0].read(&mut [0]).unwrap(), 0, "the oldest is closed");
         // A client with the key does not wait until the time of another one is over.
-        let mut session = stand.while_client(|at| welcome(at, key));
+        let session = stand.while_client(|at| welcome(at, key));
         // Further ones do not end its session.
         for _ in 0..=PENDING_MAX {
             held.push(TcpStream::connect(stand.address).unwrap());
         }
         let answered = stand.while_client(|at| ask(at, key, "other").unwrap().1);
-        assert!(matches!(answered, FromAgent::Busy { .. }), "{answered:?}");
-        session.send(&ToAgent::End, &GOES_ON).unwrap();
+        assert!(is_busy(&answered), "{answered:?}");
+        drop(session);
         stand.turn_until(|listen| listen.client().is_none());
         still_serves(stand, key);
     });
@@ -220,7 +218,7 @@ fn who_has_the_key_and_is_slow_is_let_go_as_well() {
         let mut slow = stand.while_client(|at| welcome(at, key));
         for byte in [200, 0, 0, 0, b'{', b'"'] {
             slow.send_raw(&[byte]).unwrap();
-            assert!(stand.listen.turn(None).unwrap());
+            stand.listen.turn(None).unwrap();
             assert_eq!(stand.listen.client(), Some("near"));
         }
         stand.listen.expire_frame();

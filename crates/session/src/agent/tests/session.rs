@@ -1,18 +1,17 @@
 //! What a session that has the key gets.
 
 use super::{
-    GOES_ON, PATIENCE, ask, connect, hear, open, options, order, welcome, with_agent,
+    GOES_ON, PATIENCE, ask, connect, hear, is_busy, open, options, order, welcome, with_agent,
     with_agent_that_waits,
 };
-use crate::agent::channel::Channel;
-use crate::agent::check::check;
+use crate::agent::acceptor::Agent;
 use crate::agent::clock::offset_s;
-use crate::agent::handshake::Role;
+use crate::agent::handshake::{Greeting, Role};
 use crate::agent::key::Key;
 use crate::agent::message::{FromAgent, Open, ToAgent, printable};
 use crate::agent::options::{Addresses, Options, site};
-use crate::agent::stdio;
-use bench::link::{FromWorker, RoundOrder};
+use crate::node::channel::Channel;
+use bench::link::{FromWorker, RoundOrder, ToWorker};
 use record::key::CaseId;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -21,10 +20,23 @@ fn say(channel: &mut Channel, message: &ToAgent) {
     channel.send(message, &GOES_ON).unwrap();
 }
 
+/// The order of a round of so many messages.
+fn serve(round: u64, messages: u64) -> ToAgent {
+    ordered(round, ToWorker::Serve(order(messages)))
+}
+
+fn drain(round: u64) -> ToAgent {
+    ordered(round, ToWorker::Drain)
+}
+
+fn ordered(round: u64, order: ToWorker) -> ToAgent {
+    ToAgent::Order { round, order: Box::new(order) }
+}
+
 /// The answer to an order: its round, and what the worker said, or why there is none.
 fn answer(channel: &mut Channel) -> (u64, Result<FromWorker, String>) {
     match hear(channel).unwrap() {
-        FromAgent::Worker { round, message } => (round, Ok(*message)),
+        FromAgent::Event { round, event } => (round, Ok(*event)),
         FromAgent::Ended { round, reason } => (round, Err(reason)),
         other => panic!("{other:?}"),
     }
@@ -56,8 +68,7 @@ fn a_session_is_served_and_the_next_one_after_it() {
                 assert_eq!(facts.interface.as_deref(), Some("lo"));
                 assert!(!facts.environment.is_empty());
                 for round in 1..4 {
-                    let order = order(1);
-                    say(&mut channel, &ToAgent::Serve { round, order });
+                    say(&mut channel, &serve(round, 1));
                     let (of, listening) = answer(&mut channel);
                     let Ok(FromWorker::Listening(endpoint)) = listening else {
                         panic!("{listening:?}")
@@ -65,11 +76,10 @@ fn a_session_is_served_and_the_next_one_after_it() {
                     // Address, CPUs, directory and far end are the agent's own.
                     assert_eq!((of, &endpoint.addrs[0]), (round, &at.ip().to_string()));
                     assert_eq!(endpoint.token, format!("{:?} None None", facts.cpus));
-                    say(&mut channel, &ToAgent::Drain { round });
+                    say(&mut channel, &drain(round));
                     let (of, done) = answer(&mut channel);
                     assert!(of == round && matches!(done, Ok(FromWorker::Done(_))), "{done:?}");
                 }
-                say(&mut channel, &ToAgent::End);
             });
             stand.turn_until(|listen| listen.client().is_none());
         }
@@ -83,9 +93,11 @@ fn one_that_asks_meanwhile_is_told_who_is_served_until_when() {
         let first = stand.while_client(|at| welcome(at, key));
         for _ in 0..3 {
             let (_, answered) = stand.while_client(|at| ask(at, key, "other").unwrap());
-            let FromAgent::Busy { until, by } = answered else { panic!("{answered:?}") };
-            assert_eq!(by, "near");
-            let until = humantime::parse_rfc3339(&until).unwrap();
+            let FromAgent::Refused { reason } = answered else { panic!("{answered:?}") };
+            let (_, until) = reason.split_once("busy until ").unwrap();
+            let (until, by) = until.split_once(' ').unwrap();
+            assert!(by.starts_with("with a run of near;"), "{reason}");
+            let until = humantime::parse_rfc3339(until).unwrap();
             let left = until.duration_since(std::time::SystemTime::now()).unwrap();
             assert!((1..=60).contains(&left.as_secs()), "{left:?}");
         }
@@ -100,23 +112,24 @@ fn one_that_asks_meanwhile_is_told_who_is_served_until_when() {
 fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
     let ToAgent::Open(mut short) = open("silent") else { panic!("an opening") };
     short.expected_s = 0.0;
-    with_agent_that_waits(Duration::ZERO, |stand, key| {
+    with_agent_that_waits(Duration::from_secs(2), |stand, key| {
         let mut silent = stand.while_client(|at| {
             let mut channel = connect(at, key).unwrap();
             say(&mut channel, &ToAgent::Open(short));
             assert!(matches!(hear(&mut channel), Ok(FromAgent::Welcome(_))));
-            say(&mut channel, &ToAgent::Serve { round: 1, order: order(1) });
+            say(&mut channel, &serve(1, 1));
             assert!(answer(&mut channel).1.is_ok());
             channel
         });
         // It would be served for ever: its connection is alive, and its round waits for a drain.
+        stand.turn_until(|agent| agent.client().is_none());
         let next = stand.while_client(|at| welcome(at, key));
         assert_eq!(stand.listen.client(), Some("near"));
-        assert!(stand.has_said("it is closed for the next one"), "{:?}", stand.said);
+        assert!(stand.has_said("was silent for longer"), "{:?}", stand.said);
         assert!(hear(&mut silent).is_err());
         // The next one expects to take a minute, and has it.
         let (_, answered) = stand.while_client(|at| ask(at, key, "other").unwrap());
-        assert!(matches!(answered, FromAgent::Busy { .. }), "{answered:?}");
+        assert!(is_busy(&answered), "{answered:?}");
         drop(next);
     });
 }
@@ -127,13 +140,13 @@ fn a_session_that_says_it_lives_is_held_to_the_time_that_it_names() {
     with_agent_that_waits(Duration::ZERO, |stand, key| {
         let mut first = stand.while_client(|at| welcome(at, key));
         let mut alive = |within_s| say(&mut first, &ToAgent::Alive { within_s });
-        for (within_s, is_busy) in [(3600.0, true), (-1.0, false)] {
+        for (within_s, waits) in [(3600.0, true), (-1.0, false)] {
             alive(within_s);
             let (_, answered) = stand.while_client(|at| {
                 std::thread::sleep(Duration::from_millis(50));
                 ask(at, key, "other").unwrap()
             });
-            assert_eq!(matches!(answered, FromAgent::Busy { .. }), is_busy, "{answered:?}");
+            assert_eq!(is_busy(&answered), waits, "{answered:?}");
         }
         assert_eq!(stand.listen.client(), Some("other"));
     });
@@ -142,7 +155,6 @@ fn a_session_that_says_it_lives_is_held_to_the_time_that_it_names() {
 #[test]
 fn a_worker_that_hangs_never_makes_the_agent_wait() {
     with_agent(|stand, key| {
-        let serve = |round, messages| ToAgent::Serve { round, order: order(messages) };
         let mut session = stand.while_client(|at| {
             let mut channel = welcome(at, key);
             say(&mut channel, &serve(1, 15));
@@ -151,25 +163,17 @@ fn a_worker_that_hangs_never_makes_the_agent_wait() {
         // It has begun to say something, and never goes on. Others are answered all the same.
         for _ in 0..3 {
             let (_, answered) = stand.while_client(|at| ask(at, key, "other").unwrap());
-            assert!(matches!(answered, FromAgent::Busy { .. }), "{answered:?}");
+            assert!(is_busy(&answered), "{answered:?}");
         }
         // The session goes on with another one.
-        let mut session = stand.while_client(move |_| {
+        let session = stand.while_client(move |_| {
             say(&mut session, &serve(2, 1));
             assert!(answer(&mut session).1.is_ok());
             say(&mut session, &serve(3, 15));
             session
         });
-        // It does not read either: that it is to end is said once.
-        stand.while_client(move |_| {
-            for _ in 0..20_000 {
-                if session.send(&ToAgent::Drain { round: 3 }, &GOES_ON).is_err() {
-                    return;
-                }
-            }
-        });
+        drop(session);
         stand.turn_until(|listen| listen.client().is_none());
-        assert!(stand.has_said("ended round 3 twice"), "{:?}", stand.said);
         stand.while_client(|at| drop(welcome(at, key)));
     });
 }
@@ -182,8 +186,9 @@ fn an_agent_on_pipes_ends_when_its_session_is_silent_for_too_long() {
     short.expected_s = 0.0;
     let session = std::thread::spawn(move || {
         let (reader, writer) = (near_in.into(), near_out.into());
-        let mut channel =
-            Channel::over_pipes(reader, writer, Role::Session, PATIENCE, &GOES_ON).unwrap();
+        let greeting = Greeting::plain(Role::Session);
+        let mut channel = Channel::new(reader, writer, 1 << 20).greeting(greeting);
+        channel.greet(PATIENCE, &GOES_ON).unwrap();
         say(&mut channel, &ToAgent::Open(short));
         // A cable was cut: it neither says anything nor closes.
         while hear(&mut channel).is_ok() {}
@@ -192,8 +197,9 @@ fn an_agent_on_pipes_ends_when_its_session_is_silent_for_too_long() {
     let options = options(Duration::from_millis(100), &|_| {});
     let local = Some(Ipv4Addr::LOCALHOST.into());
     let addresses = Addresses { local, remote: local };
-    let error = stdio::serve(&options, far_in.into(), far_out.into(), addresses);
-    error.expect_err("it is silent");
+    let mut agent = Agent::on_pipes(&options, far_in.into(), far_out.into(), addresses);
+    agent.serve().expect_err("it is silent");
+    drop(agent);
     drop(session.join().unwrap());
     // Of which address it would be no use to tell a session.
     let data = Some("fe80::1".parse().unwrap());
@@ -214,18 +220,13 @@ fn id(name: &str, value: u64) -> CaseId {
     CaseId::new().with(name, value)
 }
 
-/// Has the first case of an order resolve to a value.
-fn resolve(order: &mut RoundOrder, name: &str, value: u64) {
-    order.series.cases[0].at.insert(name.to_owned(), value.into());
-}
-
 #[test]
 fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() {
     with_agent(|stand, key| {
         stand.while_client(|at| {
             let mut channel = welcome(at, key);
             type Change = fn(&mut RoundOrder);
-            let bad: [(Change, &str); 11] = [
+            let bad: [(Change, &str); 6] = [
                 (
                     |order| order.series.experiment = "net.nothing".into(),
                     "no experiment `net.nothing`",
@@ -233,53 +234,41 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
                 (|order| order.series.experiment = "clock.read".into(), "no far end"),
                 (|order| order.series.cases.clear(), "0 cases"),
                 (|of| of.series.cases[0].id = id("messages", 1_000_000_000), "out of range"),
-                (|order| resolve(order, "far_cpu", 99_999), "may not use CPU 99999"),
-                (|order| resolve(order, "buffer_bytes", u64::MAX), "are available"),
                 (|of| of.series.cases[0].id = id("nothing", 1), "no parameter `nothing`"),
                 (
                     |order| drop(order.series.settings.insert("messages".into(), 1.into())),
                     "no parameter `messages`",
                 ),
-                (|order| order.case_ns = u64::MAX, "measuring"),
-                (|order| resolve(order, "window_ns", u64::MAX), "window_ns of"),
-                (
-                    |order| {
-                        order.series.cases[0].id = CaseId::new();
-                        resolve(order, "messages", 1_000_000_000);
-                    },
-                    "out of range",
-                ),
             ];
             for (round, (change, part)) in (1..).zip(bad) {
                 let mut order = order(1);
                 change(&mut order);
-                say(&mut channel, &ToAgent::Serve { round, order });
+                say(&mut channel, &ordered(round, ToWorker::Serve(order)));
                 let (of, refused) = answer(&mut channel);
                 assert_eq!(of, round);
                 let reason = refused.expect_err(part);
                 assert!(reason.contains(part), "{reason}");
             }
             // A worker that dies, and one that says too much, cost their rounds.
-            for (messages, part) in [(13, "the worker died"), (14, "exceeds the limit")] {
-                let (round, order) = (100 + messages, order(messages));
-                say(&mut channel, &ToAgent::Serve { round, order });
+            for (messages, part) in [(13, "the worker ended"), (14, "exceeds the limit")] {
+                let round = 100 + messages;
+                say(&mut channel, &serve(round, messages));
                 let (of, ended) = answer(&mut channel);
                 assert_eq!(of, round);
                 let reason = ended.expect_err(part);
                 assert!(reason.contains(part), "{reason}");
                 // One that has ended is neither drained nor stopped.
-                say(&mut channel, &ToAgent::Drain { round });
+                say(&mut channel, &drain(round));
                 say(&mut channel, &ToAgent::Stop { round });
             }
             // One that is given up it is closed for the next one for the next, and answers no more.
-            let serve = |round| ToAgent::Serve { round, order: order(1) };
-            say(&mut channel, &serve(200));
+            say(&mut channel, &serve(200, 1));
             assert_eq!(answer(&mut channel).0, 200);
             say(&mut channel, &ToAgent::Stop { round: 200 });
-            say(&mut channel, &ToAgent::Drain { round: 200 });
-            say(&mut channel, &serve(201));
-            say(&mut channel, &serve(202));
-            say(&mut channel, &ToAgent::Drain { round: 202 });
+            say(&mut channel, &drain(200));
+            say(&mut channel, &serve(201, 1));
+            say(&mut channel, &serve(202, 1));
+            say(&mut channel, &drain(202));
             let mut rounds = Vec::new();
             loop {
                 let (round, said) = answer(&mut channel);
@@ -334,27 +323,4 @@ fn sessions_of_another_plumb_are_refused_with_what_to_do() {
             stand.turn_until(|listen| listen.client().is_none());
         }
     });
-}
-
-#[test]
-fn what_a_case_takes_is_what_all_its_parts_take() {
-    let mut site = bench::experiment::fixtures::sites().remove(0);
-    site.memory_bytes = 1 << 30;
-    let checked = |id: CaseId, streams: Option<u64>| {
-        let mut order = order(1);
-        order.series.experiment = "net.bandwidth".to_owned();
-        let case = &mut order.series.cases[0];
-        case.id = id;
-        case.at.extend(streams.map(|all| ("streams".to_owned(), all.into())));
-        check(&order, catalogue::find("net.bandwidth"), &site)
-    };
-    let id = |message: u64| id("message", message);
-    let large = id(4 << 20).with("streams", 1024);
-    let refusal = checked(large, None).expect_err("4 GiB of 1");
-    assert!(refusal.contains("buffers of 4 GiB"), "{refusal}");
-    assert_eq!(checked(id(4 << 20).with("streams", 16), None), Ok(()));
-    // What a symbol resolved to counts as well.
-    assert!(checked(id(4 << 20).with("streams", "all"), Some(1024)).is_err());
-    assert_eq!(checked(id(64).with("streams", "all"), Some(1024)), Ok(()));
-    assert!(checked(id(64).with("streams", "all"), Some(1025)).is_err());
 }

@@ -1,6 +1,6 @@
-use super::{Numbers, Ordering, Plan, Watch, catch, is_new, pull};
+use super::{Numbers, Ordering, Plan, Watch, catch, is_new, stream};
 use crate::net::bandwidth::shape::{Ask, RUN_MAX};
-use crate::net::ends::tests::streams;
+use crate::net::wire::tests::streams;
 use metal::socket::Wait;
 use std::io::Write;
 use std::net::UdpSocket;
@@ -14,8 +14,9 @@ fn what_a_slow_way_still_holds_is_no_loss() {
     sender.connect(receiver.local_addr().expect("bound")).expect("connects");
     // Far shorter than the gaps.
     receiver.set_read_timeout(Some(Duration::from_millis(2))).expect("sets");
+    let receiver = receiver.into();
     let watch = Watch::new(1, Duration::from_millis(1));
-    let stream = std::thread::scope(|scope| {
+    let found = std::thread::scope(|scope| {
         let caught = scope.spawn(|| catch(&receiver, &mut [0; 17], 0, 0, &watch));
         for number in 0..8_u64 {
             if number == 4 {
@@ -30,7 +31,7 @@ fn what_a_slow_way_still_holds_is_no_loss() {
         }
         caught.join().expect("no panic").expect("receives")
     });
-    assert_eq!(stream.datagrams.map(|counts| counts.unique), Some(8));
+    assert_eq!(found.datagrams.map(|counts| counts.unique), Some(8));
 }
 
 #[test]
@@ -48,8 +49,8 @@ fn a_stream_counts_to_its_last_byte_however_it_comes() {
     let (mut sender, receiver) = streams();
     // So long that every call waits for a whole buffer.
     let watch = Watch::new(1, Duration::from_secs(1000));
-    let stream = std::thread::scope(|scope| {
-        let pulled = scope.spawn(|| pull(&receiver, &mut [0; ROOM], &watch.logs[0], &watch));
+    let found = std::thread::scope(|scope| {
+        let pulled = scope.spawn(|| stream(&receiver.into(), &mut [0; ROOM], &watch.logs[0], &watch));
         // Pieces that make whole buffers only together, and a rest.
         for _ in 0..100 {
             sender.write_all(&[7; 1000]).expect("sends");
@@ -58,10 +59,10 @@ fn a_stream_counts_to_its_last_byte_however_it_comes() {
         drop(sender);
         pulled.join().expect("no panic").expect("receives")
     });
-    assert_eq!(stream.bytes, 100_000);
+    assert_eq!(found.bytes, 100_000);
     // The first call takes what is there, the others a buffer each, the last the rest.
     let whole = 100_000_u64.div_ceil(ROOM as u64);
-    assert!((whole..=whole + 1).contains(&stream.calls), "{}", stream.calls);
+    assert!((whole..=whole + 1).contains(&found.calls), "{}", found.calls);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 //! awake all the time on a CPU of its own: it looks at the clock, sends what is due, and takes in
 //! what is there, from one connection a turn.
 
-use super::connection::Connection;
 use crate::net::Events;
+use crate::net::wire::timed::{Messages, Socket, Taken, number};
 use bench::prelude::*;
 use laws::net::request::Schedule;
+use metal::socket::Wait;
 
 /// The first request is due so long after the loop begins, in ns.
 const LEAD_NS: f64 = 20e3;
@@ -20,6 +21,46 @@ pub(in crate::net::request) struct Trip {
     /// When it was sent; a request may have been due and never sent.
     pub(in crate::net::request) started: Option<u64>,
     pub(in crate::net::request) replied: Option<u64>,
+}
+
+/// Bytes that are taken in at a time, or a message if that is longer.
+pub(in crate::net::request) const INBOX_BYTES: usize = 64 << 10;
+
+/// A connection of the near end, on which nothing waits.
+pub(in crate::net::request) struct Connection {
+    pub(in crate::net::request) socket: Socket,
+    messages: Messages,
+}
+
+impl Connection {
+    /// Of messages of so many bytes.
+    pub(in crate::net::request) fn new(socket: Socket, bytes: usize) -> Result<Connection> {
+        socket.options().set_nonblocking(true).context("making a socket non-blocking")?;
+        Ok(Connection { socket, messages: Messages::new(bytes, INBOX_BYTES) })
+    }
+
+    /// Sends a request; `false` if the kernel accepts no bytes now.
+    #[inline]
+    fn send(&mut self, number: u64) -> Result<bool> {
+        self.messages.post(&self.socket, number)
+    }
+
+    /// Receives what is there, in one call; `got` gets the number of each reply.
+    #[inline]
+    fn receive(&mut self, mut got: impl FnMut(u64) -> Result<()>) -> Result<()> {
+        self.messages.flush(&self.socket)?;
+        let is_stream = self.socket.is_stream;
+        let taken = self.messages.take(&self.socket, Wait::Block, |sent, reply| {
+            match number(reply).filter(|_| reply.len() == sent.len()) {
+                Some(number) => got(number),
+                // A late answer of the introduction is no message.
+                None if !is_stream => Ok(()),
+                None => bail!("received data is not a reply"),
+            }
+        })?;
+        ensure!(taken != Taken::End, "the far end closed a connection during a case");
+        Ok(())
+    }
 }
 
 pub(in crate::net::request) struct Near {
@@ -40,6 +81,7 @@ impl Near {
         let Near { clock, connections, timeout, .. } = self;
         let begin = clock.start() + clock.ticks(LEAD_NS);
         let mut trips: Vec<Trip> = due.iter().map(|at| Trip::due(begin + at)).collect();
+        let mut in_flight = vec![0_u64; connections.len()];
         let last = trips.last().map_or(begin, |trip| trip.intended);
         let give_up = last + *timeout;
         let (mut next, mut replies, mut turn) = (0, 0, 0);
@@ -51,14 +93,17 @@ impl Near {
                 let by = next % connections.len();
                 if connections[by].send(self.first + next as u64)? {
                     trips[next].started = Some(now);
+                    in_flight[by] += 1;
                     until = until.max(now + *timeout);
                     next += 1;
                 }
             }
-            if let Some(at) = turn_of(connections, &mut turn) {
+            if let Some(at) = turn_of(&in_flight, &mut turn) {
                 let first = self.first;
-                connections[at].receive(&mut |number| {
+                let in_flight = &mut in_flight[at];
+                connections[at].receive(|number| {
                     let tick = clock.end();
+                    *in_flight = in_flight.saturating_sub(1);
                     replies += u64::from(replied(&mut trips[..next], first, number, tick)?);
                     Ok(())
                 })?;
@@ -68,8 +113,6 @@ impl Near {
             }
         }
         self.first += trips.len() as u64;
-        // What is still on its way belongs to no later loop.
-        self.connections.iter_mut().for_each(|one| one.in_flight = 0);
         Ok(trips)
     }
 
@@ -99,7 +142,7 @@ impl Near {
                 Some(of) => {
                     let first = self.first;
                     let trips = &mut trips[..];
-                    connections[at].receive(&mut |number| {
+                    connections[at].receive(|number| {
                         let tick = clock.end();
                         replied(trips, first, number, tick).map(|_| ())
                     })?;
@@ -112,7 +155,6 @@ impl Near {
                             "the far end does not reply: nothing within {:.1} s",
                             clock.ns(*timeout) / 1e9
                         );
-                        connections[at].give_up();
                         current[at] = None;
                     }
                 }
@@ -141,10 +183,10 @@ impl Trip {
 
 /// The next connection that has something on its way, in turn.
 #[inline]
-fn turn_of(connections: &[Connection], turn: &mut usize) -> Option<usize> {
-    for _ in 0..connections.len() {
-        *turn = (*turn + 1) % connections.len();
-        if connections[*turn].in_flight > 0 {
+fn turn_of(in_flight: &[u64], turn: &mut usize) -> Option<usize> {
+    for _ in 0..in_flight.len() {
+        *turn = (*turn + 1) % in_flight.len();
+        if in_flight[*turn] > 0 {
             return Some(*turn);
         }
     }

@@ -1,10 +1,10 @@
 //! The other party: a child process that answers messages or counts them.
 
 use super::party::Party;
-use bench::measure::party::{Board, processes};
+use bench::measure::team::{Fault, Running, Seat, Team};
 use bench::prelude::*;
 use metal::deadline::Deadline;
-use metal::process::{Child, rusage_thread};
+use metal::process::rusage_thread;
 use metal::{place, raw};
 use std::io::{self, ErrorKind, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
@@ -16,12 +16,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The parent's words: what a message means, and the count at which the child reports.
 const ORDER: usize = 0;
 const TARGET: usize = 1;
-/// Words of the child: bytes that it received to be counted, the fault that ended it (the system's
-/// number of an error, or one of those below), and how often it was switched against its will until
-/// its last count was complete.
+/// Words of the child: bytes that it received to be counted, and how often it was switched against
+/// its will until its last count was complete.
 const RECEIVED: usize = 0;
-const ERROR: usize = 1;
-const SWITCHED: usize = 2;
+const SWITCHED: usize = 1;
 const PEER: usize = 0;
 
 /// A message is to be sent back.
@@ -31,10 +29,10 @@ const COUNT: u64 = 1;
 /// This was the last message.
 const STOP: u64 = 2;
 
-/// Faults beside the system's errors, as `ERROR` holds them.
-const OTHER_LENGTH: u64 = 1 << 32;
-const CHANGED: u64 = 2 << 32;
-const ASTRAY: u64 = 3 << 32;
+/// Faults beside the system's errors.
+const OTHER_LENGTH: u32 = 1;
+const CHANGED: u32 = 2;
+const ASTRAY: u32 = 3;
 
 /// Steps of marks, none of them 0; a prime, so that no page's size is a multiple.
 const MARKS: u8 = 251;
@@ -72,9 +70,8 @@ impl Message {
 
 /// The measuring party, and the child at the other end. Dropped early, the child is killed.
 pub(in crate::os::ipc) struct Peer<P> {
-    child: Child,
+    child: Running,
     mine: P,
-    board: Board,
     reports: PipeReader,
     out: Message,
     back: Message,
@@ -91,21 +88,18 @@ impl<P: Party> Peer<P> {
         cpu: usize,
     ) -> Result<Peer<P>> {
         ensure!(bytes > 0, "a message of no bytes");
-        let board = Board::new(1)?;
         let (reports, tell) = io::pipe().context("a pipe")?;
-        let mut message = Message::new(bytes);
-        let mut theirs = Some(theirs);
-        let child = processes(0..1, |_| match theirs.take() {
-            Some(mut theirs) => serve(&mut theirs, &mut message, &board, &tell, cpu),
-            None => 1,
+        // Only the child has its end then: its death ends the pipe.
+        let theirs = [(theirs, tell, Message::new(bytes))];
+        let child = Team::new([Some(cpu)])?.processes(theirs, |seat, (party, tell, message)| {
+            let error = |error: io::Error| {
+                error.raw_os_error().map_or(Fault::Body(OTHER_LENGTH), Fault::System)
+            };
+            answer(party, message, seat, tell, cpu).map_err(error)?
         });
-        // Only the child has these now: its death ends the pipe.
-        drop((theirs, tell));
-        let child = child.context("the other party")?.pop().context("the other party")?;
         let mut peer = Peer {
-            child,
+            child: child.context("the other party")?,
             mine,
-            board,
             reports,
             out: Message::new(bytes),
             back: Message::new(bytes),
@@ -119,7 +113,7 @@ impl<P: Party> Peer<P> {
     /// Sends `count` messages one after another; each comes back.
     #[inline]
     pub(in crate::os::ipc) fn round_trips(&mut self, count: u64) -> Result<()> {
-        self.board.common(ORDER).store(ANSWER, Ordering::Release);
+        self.child.common(ORDER).store(ANSWER, Ordering::Release);
         for _ in 0..count {
             self.exchange().map_err(|error| self.lost(&error))?;
             ensure!(self.back.is_whole(self.out.mark), "a message came back changed");
@@ -139,8 +133,8 @@ impl<P: Party> Peer<P> {
     /// other party has confirmed that it received and counted the last.
     pub(in crate::os::ipc) fn deliver(&mut self, count: u64, clock: Clock) -> Result<f64> {
         let target = self.counted + count * self.out.bytes.len() as u64;
-        self.board.common(TARGET).store(target, Ordering::Release);
-        self.board.common(ORDER).store(COUNT, Ordering::Release);
+        self.child.common(TARGET).store(target, Ordering::Release);
+        self.child.common(ORDER).store(COUNT, Ordering::Release);
         let start = clock.start();
         for _ in 0..count {
             self.out.advance();
@@ -150,7 +144,7 @@ impl<P: Party> Peer<P> {
         }
         self.wait_told()?;
         let end = clock.end();
-        let received = self.board.word(PEER, RECEIVED).load(Ordering::Acquire);
+        let received = self.child.word(PEER, RECEIVED).load(Ordering::Acquire);
         ensure!(received == target, "the other party received {received} bytes of {target}");
         self.counted = target;
         Ok(clock.between_ns(start, end))
@@ -158,17 +152,17 @@ impl<P: Party> Peer<P> {
 
     /// How often either party was switched against its will until the last delivery ended.
     pub(in crate::os::ipc) fn switched(&self) -> u64 {
-        rusage_thread().nivcsw + self.board.word(PEER, SWITCHED).load(Ordering::Acquire)
+        rusage_thread().nivcsw + self.child.word(PEER, SWITCHED).load(Ordering::Acquire)
     }
 
     pub(in crate::os::ipc) fn stop(mut self) -> Result<()> {
-        self.board.common(ORDER).store(STOP, Ordering::Release);
+        self.child.common(ORDER).store(STOP, Ordering::Release);
         self.out.advance();
         self.out.stamp();
         let sent = self.mine.send(&self.out.bytes);
         sent.map_err(|error| self.lost(&error))?;
         self.wait_told()?;
-        self.child.succeed().context("the other party")
+        self.child.end().map(drop).context("the other party")
     }
 
     /// Waits for the other party's message: that it is there, has its count, or ends.
@@ -183,12 +177,14 @@ impl<P: Party> Peer<P> {
     /// What is known of a party that does not answer.
     #[cold]
     fn lost(&self, error: &io::Error) -> anyhow::Error {
-        let theirs = match self.board.word(PEER, ERROR).load(Ordering::Acquire) {
-            0 => String::new(),
-            OTHER_LENGTH => ": it received a message of another length".to_owned(),
-            CHANGED => ": it received a message that is not the one sent".to_owned(),
-            ASTRAY => ": it was not on its CPU at the end".to_owned(),
-            number => format!(": {}", io::Error::from_raw_os_error(number as i32)),
+        let theirs = match self.child.seat(PEER).fault() {
+            None => String::new(),
+            Some(Fault::Body(OTHER_LENGTH)) => ": it received a message of another length".into(),
+            Some(Fault::Body(CHANGED)) => {
+                ": it received a message that is not the one sent".to_owned()
+            }
+            Some(Fault::Body(_)) => ": it was not on its CPU at the end".to_owned(),
+            Some(fault) => format!(": it {fault}"),
         };
         match error.kind() {
             ErrorKind::Interrupted => {
@@ -200,31 +196,16 @@ impl<P: Party> Peer<P> {
     }
 }
 
-fn serve<P: Party>(
-    party: &mut P,
-    message: &mut Message,
-    board: &Board,
-    tell: &PipeWriter,
-    cpu: usize,
-) -> i32 {
-    let fault = answer(party, message, board, tell, cpu).unwrap_or_else(|error| {
-        let number = error.raw_os_error();
-        number.map_or(OTHER_LENGTH, |number| number.unsigned_abs().into())
-    });
-    board.word(PEER, ERROR).store(fault, Ordering::Release);
-    i32::from(fault != 0)
-}
-
-/// The child's work until it gets the command to stop; 0 or its fault.
+/// The child's work until it gets the command to stop; its fault, if it has one.
 fn answer<P: Party>(
     party: &mut P,
     message: &mut Message,
-    board: &Board,
+    seat: &Seat<'_>,
     tell: &PipeWriter,
     cpu: usize,
-) -> io::Result<u64> {
+) -> io::Result<Result<(), Fault>> {
+    let board = seat.team;
     let say = || raw::write(tell.as_fd(), &[1]);
-    place::pin(cpu)?;
     // Written here, so that its pages are this process's own and near its CPU.
     message.bytes.fill(MARKS);
     say()?;
@@ -233,7 +214,7 @@ fn answer<P: Party>(
         party.receive(&mut message.bytes)?;
         message.advance();
         if !message.is_whole(message.mark) {
-            return Ok(CHANGED);
+            return Ok(Err(Fault::Body(CHANGED)));
         }
         match board.common(ORDER).load(Ordering::Acquire) {
             ANSWER => party.send(&message.bytes)?,
@@ -249,8 +230,8 @@ fn answer<P: Party>(
         }
     }
     if place::current_cpu() != cpu {
-        return Ok(ASTRAY);
+        return Ok(Err(Fault::Body(ASTRAY)));
     }
     say()?;
-    Ok(0)
+    Ok(Ok(()))
 }

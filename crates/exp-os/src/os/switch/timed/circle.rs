@@ -2,33 +2,24 @@
 
 use super::super::Parties;
 use super::token::{self, Ends};
-use bench::measure::{Finally, party};
+use bench::measure::Finally;
+use bench::measure::team::{Fault, Running, Seat, Team};
 use bench::prelude::*;
-use host::refused;
 use laws::os::switch::Via;
 use metal::deadline::Deadline;
 use metal::handover::{Line, sum};
 use metal::place;
-use metal::process::{Child, rusage_thread};
 use metal::raw::Scope;
 use std::hint::black_box;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 /// A party that is not ready by then will not be.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 /// A batch that takes longer has lost a party.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time that a thread has to end after the command.
-const END_WITHIN: Duration = Duration::from_secs(2);
-/// Status of a party's process or thread that lost the token.
-const LOST: i32 = 1;
-/// Status of one that could not be pinned.
-const NOT_PINNED: i32 = 2;
-
 #[derive(Clone, Debug)]
 pub(in crate::os::switch) struct Plan {
     pub(in crate::os::switch) via: Via,
@@ -41,32 +32,17 @@ pub(in crate::os::switch) struct Plan {
     pub(in crate::os::switch) working_set: u64,
 }
 
-/// Waits until a party's thread has ended, no longer than [`END_WITHIN`], and checks how.
-fn join(thread: JoinHandle<i32>) -> Result<()> {
-    let until = Instant::now() + END_WITHIN;
-    while !thread.is_finished() {
-        ensure!(Instant::now() < until, "a party's thread did not end within {END_WITHIN:?}");
-        thread::sleep(Duration::from_micros(50));
-    }
-    match thread.join() {
-        Ok(0) => Ok(()),
-        Ok(status) => bail!("a party's thread ended with status {status}"),
-        Err(_) => bail!("a party's thread panicked"),
-    }
-}
-
 /// The circle, as the measuring party sees it. It ends all others when it is dropped.
 pub(in crate::os::switch) struct Circle {
     plan: Plan,
-    board: Arc<Board>,
+    team: Arc<Team>,
+    /// The others: processes, which are killed and reaped when dropped, or one thread, which needs
+    /// a command to end. None once they have ended.
+    others: Option<Running>,
     ends: Ends,
     /// The same way back to oneself.
     self_ends: Ends,
     array: Vec<Line>,
-    /// The others: processes, which are killed and reaped when dropped, or one thread, which needs
-    /// a command to end.
-    processes: Vec<Child>,
-    thread: Option<JoinHandle<i32>>,
     handovers: u64,
     deadline: Deadline,
     /// When the deadline is, which also falls to signals of others.
@@ -99,46 +75,37 @@ impl Circle {
             // The way back needs no right, and a round that could not go back ends with its worker.
             patience = Some(Finally((|| _ = place::normal()) as fn()));
         }
-        let board = Arc::new(Board(party::Board::new(size)?));
-        let mut ends: Vec<Option<Ends>> =
-            token::circle(plan.via, size, scope)?.into_iter().map(Some).collect();
-        let (mut processes, mut thread) = (Vec::new(), None);
-        match plan.kind {
-            Parties::Processes => {
-                processes = party::processes(1..size, |party| {
-                    let mine = ends[party].take();
-                    // What it inherited of the others', so that their loss is seen.
-                    ends.iter_mut().for_each(|other| *other = None);
-                    mine.map_or(LOST, |mine| serve(plan, &board, party, &mine))
-                })?;
-            }
+        let mut ends = token::circle(plan.via, size, scope)?;
+        let mut first = Some(ends.remove(0));
+        let team = Team::new(plan.cpus.iter().map(|cpu| Some(*cpu)))?.led().patient(READY_WITHIN);
+        let others = match plan.kind {
+            Parties::Processes => team.processes(ends, |seat, mine| {
+                // What it inherited of the first's, so that a loss is seen.
+                first = None;
+                serve(plan, seat, mine)
+            }),
             Parties::Threads => {
-                let (mine, plan, board) = (ends[1].take(), plan.clone(), Arc::clone(&board));
-                let work = move || mine.map_or(LOST, |mine| serve(&plan, &board, 1, &mine));
-                let made = thread::Builder::new().spawn(work).map_err(refused::explained);
-                thread = Some(made.context("making thread 2 of 2")?);
+                let plan = plan.clone();
+                team.spawned(ends, move |seat, mine| serve(&plan, seat, mine))
             }
-        }
+        }?;
         let deadline = Deadline::after(PATIENCE).context("a timer")?;
         // Created after the others, which must not inherit it.
         let mut own = token::circle(plan.via, 1, scope)?;
         // Only this party's ends stay open here, so that the loss of a party is an end of file.
         let circle = Circle {
             plan: plan.clone(),
-            ends: ends[0].take().context("the first party's ends")?,
+            ends: first.context("the first party's ends")?,
             self_ends: own.pop().context("the way back to oneself")?,
             array: array(plan.working_set),
-            board,
-            processes,
-            thread,
+            team: others.team(),
+            others: Some(others),
             handovers: 0,
             deadline,
             until: Instant::now() + PATIENCE,
             _patience: patience,
         };
-        drop(ends);
-        let others = circle.plan.cpus.iter().copied().enumerate().skip(1);
-        circle.board.0.gather(others, READY_WITHIN)?;
+        circle.others.as_ref().map_or(Ok(()), |others| others.ready())?;
         Ok(circle)
     }
 
@@ -223,9 +190,9 @@ impl Circle {
     fn settle(&mut self) -> Result<()> {
         if self.ends.are_restless() {
             self.ends.before_rest();
-            self.board.order(REST);
+            order(&self.team, REST);
             self.lap()?;
-            self.board.order(RUN);
+            order(&self.team, RUN);
         }
         Ok(())
     }
@@ -234,21 +201,19 @@ impl Circle {
     /// each moment of a count is the party's own turn.
     pub(in crate::os::switch) fn switches(&mut self) -> Result<Switches> {
         self.renew()?;
-        self.board.order(REPORT);
+        order(&self.team, REPORT);
         self.first_lap()?;
-        self.board.report(0);
+        self.team.seat(0).count();
         let handovers = self.handovers;
-        self.board.order(RUN);
+        order(&self.team, RUN);
         self.settle()?;
         let mut all = Switches { handovers, ..Switches::default() };
         for (party, cpu) in self.plan.cpus.iter().enumerate() {
-            let found = self.board.0.get(party, CPU);
-            ensure!(
-                found == *cpu as u64,
-                "party {party} is on CPU {found}, it was pinned to {cpu}"
-            );
-            let involuntary = self.board.0.get(party, INVOLUNTARY);
-            all.voluntary += self.board.0.get(party, VOLUNTARY);
+            let counted = self.team.report(party);
+            let found = counted.cpu;
+            ensure!(found == *cpu, "party {party} is on CPU {found}, it was pinned to {cpu}");
+            let involuntary = counted.involuntary;
+            all.voluntary += counted.voluntary;
             all.involuntary += involuntary;
             if party == 0 || self.plan.kind == Parties::Threads {
                 all.involuntary_here += involuntary;
@@ -259,62 +224,56 @@ impl Circle {
 
     pub(in crate::os::switch) fn end(mut self) -> Result<()> {
         self.renew()?;
-        self.board.order(END);
+        order(&self.team, END);
         self.first_lap()?;
-        for child in std::mem::take(&mut self.processes) {
-            child.succeed().context("a party")?;
-        }
-        self.thread.take().map_or(Ok(()), join)
+        self.others.take().map_or(Ok(()), |others| Ok(others.end().map(drop)?))
     }
 }
 
 impl Drop for Circle {
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            self.board.order(END);
+        let threads = self.others.take().filter(|_| self.plan.kind == Parties::Threads);
+        if let Some(threads) = threads {
+            order(&self.team, END);
             // Of no use where the other is gone; the caller reports why.
             let _ = self.ends.rouse_and_send();
-            let _ = join(thread);
+            let _ = threads.end();
         }
     }
 }
 
-/// What every party but the measuring one does; returns its exit status.
-fn serve(plan: &Plan, board: &Board, party: usize, ends: &Ends) -> i32 {
-    let status = if board.0.place(party, plan.cpus[party]).is_err() {
-        NOT_PINNED
-    } else {
-        // Best effort, as for the measuring thread.
-        let _ = place::nice(-20);
-        let array = array(plan.working_set);
-        black_box(sum(&array));
-        board.0.ready(party);
-        pass_on(board, party, ends, &array).map_or(LOST, |()| 0)
-    };
-    if status != 0 {
+/// What every party but the measuring one does.
+fn serve(plan: &Plan, seat: &Seat<'_>, ends: &Ends) -> Result<(), Fault> {
+    // Best effort, as for the measuring thread.
+    let _ = place::nice(-20);
+    let array = array(plan.working_set);
+    black_box(sum(&array));
+    seat.ready();
+    let passed = pass_on(seat, ends, &array);
+    if passed.is_err() {
         // Those behind this party would wait for ever.
-        board.order(END);
+        order(seat.team, END);
         let _ = ends.send();
     }
-    status
+    Ok(passed?)
 }
 
-fn pass_on(board: &Board, party: usize, ends: &Ends, array: &[Line]) -> io::Result<()> {
+fn pass_on(seat: &Seat<'_>, ends: &Ends, array: &[Line]) -> io::Result<()> {
     loop {
         while let Err(error) = ends.receive() {
             // A signal, or yields without effect; a process whose circle is gone is killed.
             if error.kind() != ErrorKind::Interrupted {
                 return Err(error);
             }
-            if board.command() == END {
+            if command(seat.team) == END {
                 return ends.send();
             }
         }
-        match board.command() {
+        match command(seat.team) {
             RUN => {
                 black_box(sum(array));
             }
-            REPORT => board.report(party),
+            REPORT => seat.count(),
             REST => {
                 ends.send_and_rest()?;
                 continue;
@@ -351,38 +310,22 @@ impl Switches {
     }
 }
 
-/// The words that parties use to communicate: the command, then a place for each.
-struct Board(party::Board);
-
 /// Commands for the party that gets the token. The end is the last one.
 const RUN: u64 = 0;
 const REPORT: u64 = 1;
 const REST: u64 = 2;
 const END: u64 = 3;
-/// Words of a party's place.
-const CPU: usize = 0;
-const VOLUNTARY: usize = 1;
-const INVOLUNTARY: usize = 2;
 
-impl Board {
-    #[inline]
-    fn command(&self) -> u64 {
-        self.0.common(0).load(Ordering::Acquire)
-    }
+#[inline]
+fn command(team: &Team) -> u64 {
+    team.common(0).load(Ordering::Acquire)
+}
 
-    /// Sets the command for all parties that get the token from now on.
-    fn order(&self, command: u64) {
-        let _ = self.0.common(0).fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| {
-            (before != END).then_some(command)
-        });
-    }
-
-    fn report(&self, party: usize) {
-        let usage = rusage_thread();
-        self.0.set(party, VOLUNTARY, usage.nvcsw);
-        self.0.set(party, INVOLUNTARY, usage.nivcsw);
-        self.0.set(party, CPU, place::current_cpu() as u64);
-    }
+/// Sets the command for all parties that get the token from now on.
+fn order(team: &Team, command: u64) {
+    let _ = team.common(0).fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| {
+        (before != END).then_some(command)
+    });
 }
 
 #[cfg(test)]

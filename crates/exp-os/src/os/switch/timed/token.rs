@@ -1,7 +1,7 @@
 //! Ways of a token from one party to the next.
 
 use anyhow::{Context, Result};
-use bench::measure::party::STRIDE;
+use bench::measure::team::STRIDE;
 use laws::os::switch::Via;
 use metal::memory::SharedWords;
 use metal::raw::{self, Scope, eventfd, futex_wait, futex_wake};

@@ -25,7 +25,7 @@ fn a_party_that_died_is_missed_in_time_and_by_name() {
     with_circles(Parties::Processes, |via, mut circle| {
         circle.laps(2).expect("goes round");
         // Kills the other.
-        circle.processes.clear();
+        circle.others = None;
         circle.wait_until(Duration::from_millis(5)).expect("a deadline");
         let error = circle.laps(1).expect_err("nobody answers").to_string();
         match via {
@@ -43,9 +43,9 @@ fn a_party_that_died_is_missed_in_time_and_by_name() {
 fn threads_end_with_their_circle_whatever_they_wait_for() {
     with_circles(Parties::Threads, |via, mut circle| {
         circle.laps(2).expect("goes round");
-        let board = Arc::downgrade(&circle.board);
+        let team = Arc::downgrade(&circle.team);
         drop(circle);
-        // Each thread has the board until it ends.
-        assert!(board.upgrade().is_none(), "{via:?}: a thread is left");
+        // Each thread has the team until it ends.
+        assert!(team.upgrade().is_none(), "{via:?}: a thread is left");
     });
 }

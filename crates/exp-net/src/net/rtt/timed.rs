@@ -1,7 +1,0 @@
-//! Round trips: a message out and back, and the loop over them.
-//!
-//! Timed code: the loops that make the figures. Between two readings of the clock no call, branch
-//! or allocation may be added, system calls stay where they are, and each `#[inline]` stays as it
-//! is: all of these move figures. After a change compare pairs of runs of both binaries.
-
-pub(super) mod trip;

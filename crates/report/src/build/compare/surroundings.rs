@@ -1,0 +1,107 @@
+//! What differs around two runs, in a reader's words and units.
+
+use analysis::compare::conditions::Condition;
+use record::quantity::render;
+use record::unit::Unit;
+
+/// Endings of a recorded name, the unit of what stands there, and how many of it one unit has.
+const UNITS: [(&str, Unit, f64); 5] = [
+    ("_bytes", Unit::B, 1.0),
+    ("_hz", Unit::Hz, 1.0),
+    ("_ns", Unit::Ns, 1.0),
+    ("_us", Unit::Ns, 1e3),
+    ("_percent", Unit::Percent, 0.01),
+];
+
+/// Recorded names without their unit, and words for them; `N` is a number of the name.
+const WORDS: [(&str, &str); 16] = [
+    ("load_1m", "load"),
+    ("cpu_pressure_avg10", "CPU pressure of the last 10 s"),
+    ("memory_available", "available memory"),
+    ("swap_used", "swap in use"),
+    ("swap_total", "swap"),
+    ("thp", "transparent huge pages"),
+    ("thp_defrag", "defragmentation for huge pages"),
+    ("ksm", "same-page merging"),
+    ("smt", "SMT"),
+    ("euid", "user id"),
+    ("cgroup", "control group"),
+    ("cgroup_memory_limit", "memory limit of the control group"),
+    ("cgroup_memory_high", "memory.high of the control group"),
+    ("cgroup_cpu_quota", "CPU quota of the control group"),
+    ("numa.nodes.N.total", "memory of node N"),
+    ("nodeN_free", "free memory of node N"),
+];
+
+/// `memory of node 0: 5.59 GiB → 5.84 GiB`; `None` where a reader would see no difference.
+pub(super) fn in_words(condition: &Condition) -> Option<String> {
+    let unit = UNITS.iter().find_map(|(ending, unit, factor)| {
+        Some((condition.name.strip_suffix(ending)?, *unit, *factor))
+    });
+    let name = unit.map_or(condition.name.as_str(), |(name, ..)| name);
+    let value = |text: &str| match (unit, text.parse::<f64>()) {
+        (Some((_, unit, factor)), Ok(value)) => render(value * factor, unit),
+        _ => text.to_owned(),
+    };
+    let (base, new) = (value(&condition.base), value(&condition.new));
+    (base != new).then(|| format!("{} {base} → {new}", words(name)))
+}
+
+fn words(name: &str) -> String {
+    let number: String = name.chars().filter(char::is_ascii_digit).collect();
+    let found = WORDS.iter().find(|(recorded, _)| match recorded.contains('N') {
+        true => recorded.replace('N', &number) == name,
+        false => *recorded == name,
+    });
+    match found {
+        Some((_, words)) => words.replace('N', &number),
+        None => name.replace(['_', '.'], " "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_words;
+    use analysis::compare::conditions::{Class, Condition};
+
+    #[test]
+    fn names_are_words_and_numbers_have_units() {
+        for (name, base, new, expected) in [
+            (
+                "numa.nodes.0.total_bytes",
+                "5999722496",
+                "6268157952",
+                Some("memory of node 0 5.59 GiB → 5.84 GiB"),
+            ),
+            ("numa.nodes.0.total_bytes", "25276063744", "25276064000", None),
+            ("load_1m", "0.12", "9.50", Some("load 0.12 → 9.50")),
+            (
+                "cpu_pressure_avg10_percent",
+                "0",
+                "12.7",
+                Some("CPU pressure of the last 10 s 0 % → 12.7 %"),
+            ),
+            (
+                "node1_free_bytes",
+                "not recorded",
+                "1 GiB",
+                Some("free memory of node 1 not recorded → 1 GiB"),
+            ),
+            (
+                "scheduler.base_slice_ns",
+                "3000000",
+                "4000000",
+                Some("scheduler base slice 3 ms → 4 ms"),
+            ),
+            ("rounds disturbed", "8.51 %", "15.1 %", Some("rounds disturbed 8.51 % → 15.1 %")),
+        ] {
+            let condition = Condition {
+                class: Class::State,
+                name: name.to_owned(),
+                base: base.to_owned(),
+                new: new.to_owned(),
+            };
+            assert_eq!(in_words(&condition).as_deref(), expected, "{name}");
+        }
+    }
+}
