@@ -40,20 +40,6 @@ pub enum Aspect {
     Moved,
 }
 
-impl Aspect {
-    /// What its share is of.
-    pub fn text(self) -> &'static str {
-        match self {
-            Aspect::Shared => "samples beside others on the core",
-            Aspect::Steal => "time stolen by the hypervisor",
-            Aspect::Disturbed => "rounds disturbed",
-            Aspect::Throttled => "time throttled",
-            Aspect::RunDelay => "time of other programs on the CPU",
-            Aspect::Moved => "rounds on moved virtual CPUs",
-        }
-    }
-}
-
 /// An aspect, its share, and the shares above which a run is fair, and poor.
 type Limit = (Aspect, fn(&Health) -> Option<f64>, f64, f64);
 const LIMITS: [Limit; 6] = [

@@ -183,7 +183,7 @@ pub(super) fn quality_cell(quality: &Quality) -> Cell {
 }
 
 /// What the share of an aspect is of.
-fn word(aspect: Aspect) -> &'static str {
+pub(super) fn word(aspect: Aspect) -> &'static str {
     match aspect {
         Aspect::Shared => "core shared",
         Aspect::Steal => "steal",
