@@ -144,8 +144,8 @@
 
 pub(super) mod workloads;
 
-use super::offered::{common_clock, cost, describe_place, settled, standard_first, text_at};
 use super::job::{Below, Job};
+use super::offered::{common_clock, cost, describe_place, settled, standard_first, text_at};
 use super::{file, window};
 use crate::fs::prelude::*;
 use laws::fs::io::{self as law, Request, Work};

@@ -84,8 +84,8 @@ mod target;
 use super::file::BLOCK_BYTES;
 use super::offered::{Offered, cost};
 use crate::fs::prelude::*;
-use laws::fs::{Mode, READS};
 use laws::fs::remote::{self as law, Client, Reading};
+use laws::fs::{Mode, READS};
 
 bench::experiment!(Remote);
 

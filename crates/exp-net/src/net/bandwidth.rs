@@ -118,7 +118,7 @@ mod reports;
 mod send;
 mod shape;
 
-use crate::net::wire::{Dialer, Acceptor};
+use crate::net::wire::{Acceptor, Dialer};
 use crate::net::{foretold, place};
 use bench::experiment::{CaseId, FAR, FAR_PARAM};
 use bench::measure::FarEnd;

@@ -113,7 +113,7 @@ mod opening;
 mod rounds;
 mod sources;
 
-use crate::net::wire::{Dialer, Acceptor};
+use crate::net::wire::{Acceptor, Dialer};
 use crate::net::{foretold, place};
 use bench::experiment::FAR_PARAM;
 use bench::experiment::contract::one_series;

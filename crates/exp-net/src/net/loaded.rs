@@ -66,8 +66,8 @@ mod near;
 mod tests;
 
 use super::{foretold, tell};
-use crate::net::wire::{Dialer, Acceptor};
 use crate::net::place;
+use crate::net::wire::{Acceptor, Dialer};
 use bench::experiment::contract::one_series;
 use bench::experiment::{CaseId, FAR, FAR_PARAM, LOOPBACK};
 use bench::measure::FarEnd;

@@ -71,8 +71,8 @@
 mod party;
 mod timed;
 use super::{foretold, tell};
-use crate::net::wire::{Dialer, Acceptor};
 use crate::net::place;
+use crate::net::wire::{Acceptor, Dialer};
 use bench::experiment::contract::one_series;
 use bench::experiment::{FAR_PARAM, chosen};
 use bench::measure::FarEnd;

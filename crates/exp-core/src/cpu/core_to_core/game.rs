@@ -1,7 +1,7 @@
 //! The game of two threads on fresh lines, and how the first of them times it.
 
 use super::Home;
-use bench::measure::{Quartet, Timer, Turns, Watch, abba, samples, Team};
+use bench::measure::{Quartet, Team, Timer, Turns, Watch, abba, samples};
 use bench::prelude::*;
 use metal::line::Lines;
 use metal::{place, process};

@@ -3,8 +3,8 @@
 use crate::memory::arrays::{Arrays, take_quickest};
 use crate::memory::levels::Sized;
 use crate::memory::locked;
-use bench::measure::placed::{Placed, place_near, verify_node};
 use bench::measure::Team;
+use bench::measure::placed::{Placed, place_near, verify_node};
 use bench::measure::{BestWindow, Shared, best_window};
 use bench::prelude::*;
 use metal::chains::Chains;

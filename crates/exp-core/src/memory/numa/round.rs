@@ -5,7 +5,7 @@ use super::node_pairs::{CACHES, Sizes};
 use crate::memory::arrays::{Arrays, take_quickest};
 use crate::memory::{locked, unless_without_room, unlocked};
 use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
-use bench::measure::{TeamWindow, NeverTogether, REHEARSAL_NS, Shared, Team};
+use bench::measure::{NeverTogether, REHEARSAL_NS, Shared, Team, TeamWindow};
 use bench::prelude::*;
 use fastrand::Rng;
 use host::parse_cpus;

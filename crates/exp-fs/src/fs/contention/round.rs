@@ -220,9 +220,8 @@ pub(super) fn bytes(files: &BTreeMap<u64, u64>) -> u64 {
 /// Writes all files of a series, on their device when this returns.
 pub(super) fn write(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let way_out = format!("fewer readers with --set {ID}.competitors=NUMBER");
-    let files = |(size, count)| {
-        (0..count).map(move |index| Made { name: name(size, index), bytes: size })
-    };
+    let files =
+        |(size, count)| (0..count).map(move |index| Made { name: name(size, index), bytes: size });
     file::make(dir, sizes(&series.cases).into_iter().flat_map(files).collect(), &way_out)
 }
 

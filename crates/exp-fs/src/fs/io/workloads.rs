@@ -204,7 +204,12 @@ pub(in crate::fs) fn size_for(site: &Site, params: &Params, written: u64, works:
 }
 
 /// The cases to measure; those that cannot be here with their reasons.
-pub(in crate::fs) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Work>) -> Offered {
+pub(in crate::fs) fn offered(
+    site: &Site,
+    params: &Params,
+    sizes: Sizes,
+    works: Vec<Work>,
+) -> Offered {
     let size = sizes.size;
     let ground = below(site);
     let logical =

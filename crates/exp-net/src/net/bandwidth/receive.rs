@@ -220,12 +220,7 @@ impl Watch {
     }
 }
 
-fn stream(
-    socket: &Socket,
-    buffer: &mut [u8],
-    log: &Mutex<Log>,
-    watch: &Watch,
-) -> Result<Received> {
+fn stream(socket: &Socket, buffer: &mut [u8], log: &Mutex<Log>, watch: &Watch) -> Result<Received> {
     let mut stream = Received::default();
     let (room, mut next) = (buffer.len(), Duration::ZERO);
     let received = |bytes| {
@@ -267,7 +262,8 @@ fn catch(
     let (mut next, mut heard) = (Duration::ZERO, watch.now());
     let mut drain_until = None;
     loop {
-        let Some(bytes) = socket.receive(buffer, Wait::Block).context("receiving datagrams")? else {
+        let Some(bytes) = socket.receive(buffer, Wait::Block).context("receiving datagrams")?
+        else {
             ensure!(!watch.is_over(), "given up");
             let silent = watch.now() - heard;
             if watch.draining.load(Ordering::Acquire) {

@@ -147,8 +147,7 @@ fn sent_back(
         Ok(line.is_quiet())
     };
     let look_after = LOOK + 2 * Duration::from_nanos(ask.run_ns);
-    let work =
-        |socket: &Socket| echo(socket, shape.message, Wait::Block, look_after, goes_on);
+    let work = |socket: &Socket| echo(socket, shape.message, Wait::Block, look_after, goes_on);
     let echoed = place::at_once(sockets, place::places(cpus, shape.is_free), Ok, work)?;
     line.hear::<Enough>(PATIENCE)?;
     let process_ns = echoed.iter().map(|one| one.cpu_ns).sum();

@@ -4,7 +4,7 @@ use super::reports::Served;
 use super::shape::{Begun, Enough};
 use crate::net::place::Used;
 use crate::net::wire::tests::{complete, only_order, rehearse_both, round};
-use crate::net::wire::{Call, Acceptor, NO_PORTS};
+use crate::net::wire::{Acceptor, Call, NO_PORTS};
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
 use bench::experiment::fixtures::{recorded, set};
 use bench::link::Done;
@@ -140,7 +140,9 @@ fn against(
     serve: impl Fn(&mut Acceptor, &mut Call) -> Result<()> + Sync,
 ) -> (Vec<Samples>, Done) {
     let order = only_order(&EXPERIMENT, Preset::Rehearsal, set);
-    round(&EXPERIMENT, &order, |far| Acceptor::open(far)?.serve(far, |acceptor, _, call| serve(acceptor, call)))
+    round(&EXPERIMENT, &order, |far| {
+        Acceptor::open(far)?.serve(far, |acceptor, _, call| serve(acceptor, call))
+    })
 }
 
 fn until_closed(call: &Call) {

@@ -2,8 +2,8 @@
 //! the line of a case.
 
 use super::opening::{Closes, Ending, Meter, ended};
-use crate::net::wire::{Call, Acceptor, address, bound, completed};
 use crate::net::place::{self, thread_cpu_ns};
+use crate::net::wire::{Acceptor, Call, address, bound, completed};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Clock, FarEnd};
 use laws::net::connect::{Closer, Connections, Listener};

@@ -4,7 +4,7 @@ use super::opening::{Opener, Unanswered, ended, wait};
 use super::sources::Sources;
 use super::{CARD, EXPERIMENT};
 use crate::net::wire::tests::{complete, hold, only_order, orders, rehearse_both, round, shout};
-use crate::net::wire::{Dialer, Acceptor, Line, PATIENCE, Refused, bound};
+use crate::net::wire::{Acceptor, Dialer, Line, PATIENCE, Refused, bound};
 use bench::experiment::fixtures::recorded;
 use bench::experiment::{AnyExperiment, Peer};
 use bench::measure::FarEnd;

@@ -1,9 +1,7 @@
 //! Sockets that stay open: the near end's, and the far end, where what comes is sent back.
 
 use crate::net::place::{self, Usage, Used};
-use crate::net::wire::timed::{
-    Echoed, LOST_MOST_NS, Prober, echo, stream_limit_ns,
-};
+use crate::net::wire::timed::{Echoed, LOST_MOST_NS, Prober, echo, stream_limit_ns};
 use crate::net::wire::{Acceptor, Call, Dialer, Line, PATIENCE, Socket};
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Clock, FarEnd};

@@ -4,8 +4,7 @@ use super::echo::{Ask, FarCounts, limit_ns};
 use crate::net::place::{self, Usage, thread_cpu_ns as cpu_ns};
 use crate::net::wire::timed::{Echoed, Messages, Plan, Ran, Socket, is_same, stamp};
 use crate::net::wire::{
-    Acceptor, Call, Dialer, Line, PATIENCE, PREAMBLE_BYTES, Purpose, completed,
-    unix_address,
+    Acceptor, Call, Dialer, Line, PATIENCE, PREAMBLE_BYTES, Purpose, completed, unix_address,
 };
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Clock, FarEnd};

@@ -159,8 +159,7 @@ fn strangers_at_the_port_of_fresh_connections_cost_no_exchange() {
         line.hear::<String>(PATIENCE)?;
         let said = [&[][..], &[0; 64], b"GET / HTTP/1.1", &[7; 1000]];
         let _strangers = shout(dialer.address, said);
-        let (plan, of) =
-            (Plan { window_ns: 1e6, ..Plan::default() }, Exchange::decode(&cases[0])?);
+        let (plan, of) = (Plan { window_ns: 1e6, ..Plan::default() }, Exchange::decode(&cases[0])?);
         let ran = fresh::run(dialer, name.as_deref(), &of, &plan, Clock::Monotonic)?;
         line.tell(&"enough")?;
         let told: FarCounts = line.hear(PATIENCE)?;

@@ -1,6 +1,5 @@
 use super::round::{machine_of, steady};
 use super::seen::{Look, Seen};
-use std::sync::Arc;
 use super::{EXPERIMENT, Settings, Where, cpu_of, shares, ticking};
 use crate::noise::attribution::{By, Evidence, Level, OfCpu, RowCount};
 use crate::noise::trace::Traced;
@@ -10,6 +9,7 @@ use bench::prelude::*;
 use laws::noise::Cause;
 use metal::gaps::Gap;
 use session::fixtures::{offered, skipped, smoke};
+use std::sync::Arc;
 
 #[test]
 fn a_cpu_by_number_must_be_there() {

@@ -4,8 +4,8 @@
 //! The round's own thread leads them, so that no thread of the worker is left that could want a CPU in
 //! the window. It reads the counters around the window while the others sleep.
 
-use crate::noise::attribution::{Evidence, Level, Watch, thread_number};
 use crate::noise::activity::seen::{Look, Seen};
+use crate::noise::attribution::{Evidence, Level, Watch, thread_number};
 use crate::noise::trace::{self, GAPS_MAX, ROOM, Threshold};
 use bench::measure::team::{Seat, Team};
 use bench::prelude::*;
@@ -77,8 +77,9 @@ pub(super) fn trace_all(
     let others = seen.into_iter().map(|seen| seen.and_then(|seen| seen));
     let traced = cpus.iter().zip(std::iter::once(first).chain(others)).map(|(&cpu, found)| {
         let look = Look { clock, cpu, duration_ns: window_ns, coarse_ns };
-        let found = found.map(|(threshold, traced)| {
-            Traced { threshold, seen: Seen::new(traced, Arc::clone(&evidence), look) }
+        let found = found.map(|(threshold, traced)| Traced {
+            threshold,
+            seen: Seen::new(traced, Arc::clone(&evidence), look),
         });
         (cpu, found)
     });

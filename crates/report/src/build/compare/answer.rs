@@ -94,7 +94,8 @@ fn families(against: &Against, new: char) -> Table {
 fn speeds(against: &Against) -> Option<Table> {
     let report = against.report()?;
     let row = |Speed { family, factor, figures, .. }| {
-        let cells = [in_words(&family).to_owned(), format!("{}×", digits(factor)), figures.to_string()];
+        let cells =
+            [in_words(&family).to_owned(), format!("{}×", digits(factor)), figures.to_string()];
         Row::always_shown(cells.map(Cell::plain).into())
     };
     let caption = format!("This machine against {report}: the median of how many times as fast");

@@ -50,7 +50,8 @@ fn a_stream_counts_to_its_last_byte_however_it_comes() {
     // So long that every call waits for a whole buffer.
     let watch = Watch::new(1, Duration::from_secs(1000));
     let found = std::thread::scope(|scope| {
-        let pulled = scope.spawn(|| stream(&receiver.into(), &mut [0; ROOM], &watch.logs[0], &watch));
+        let pulled =
+            scope.spawn(|| stream(&receiver.into(), &mut [0; ROOM], &watch.logs[0], &watch));
         // Pieces that make whole buffers only together, and a rest.
         for _ in 0..100 {
             sender.write_all(&[7; 1000]).expect("sends");
