@@ -41,8 +41,8 @@ fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
     if let Some(Quality { grade, end, aspects }) = quality(run) {
         pairs.push(("quality", grade.text().to_owned()));
         let graded = |share, grade: Grade| format!("{} ({})", percent(share), grade.text());
-        let aspects = aspects.iter();
-        pairs.extend(aspects.map(|(aspect, share, grade)| (aspect.text(), graded(*share, *grade))));
+        let rows = aspects.into_iter();
+        pairs.extend(rows.map(|(one, share, grade)| (summary::word(one), graded(share, grade))));
         let ended = end.map_or("not yet, or killed", |end| match end {
             End::Complete => "complete",
             End::Budget => "by the time budget, before the precision goal was reached",
