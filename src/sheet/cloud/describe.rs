@@ -105,7 +105,7 @@ fn topology(instance: &Instance) -> Result<Topology, String> {
 /// node's list has as many ranges as a core has threads, each range has one thread of each core.
 fn by_core(node: &[usize], threads: usize) -> Vec<usize> {
     let breaks = node.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
-    if breaks + 1 != threads || node.len() % threads != 0 {
+    if breaks + 1 != threads || !node.len().is_multiple_of(threads) {
         return node.to_vec();
     }
     let cores = node.len() / threads;
