@@ -125,7 +125,7 @@ pub fn judge(fleet: &Fleet) -> Judgement {
     let repeated = || first.fields.iter().filter(|field| field.repeated.is_some());
     let tested = tests.iter().filter(|test| !test.steps.is_empty()).count().max(1);
     let mut verdicts: Vec<Verdict> = tests.iter().map(|test| verdict(test, tested)).collect();
-    verdicts.extend(repeated().flat_map(|field| of_repeated(field)));
+    verdicts.extend(repeated().flat_map(of_repeated));
     let mut verdicts = links_of_nodes(verdicts);
     verdicts.order_by(|a, b| {
         a.state.cmp(&b.state).then(a.p.total_cmp(&b.p)).then(b.factor.total_cmp(&a.factor))
