@@ -203,7 +203,7 @@ mod tests {
             round.waited_s = Some(2.0);
         }
         let told = why(&run, 300).expect("it is longer");
-        let begin = "the run took 6m 2s instead of 1s to 5m: 38s of waiting for a core that others \
+        let begin = "the run took 6m 2s instead of 1s to 5m: 40s of waiting for a core that others \
                      used, 1 round";
         assert!(told.starts_with(begin), "{told}");
     }
@@ -212,7 +212,7 @@ mod tests {
     fn a_bar_fits_into_its_line() {
         let half = format!("{}{}  50 % a", "█".repeat(12), "░".repeat(12));
         assert_eq!(bar_line(0.5, "a", 80), half);
-        assert_eq!(bar_line(7.0, "a message", 33), format!("{} 100 % ", "█".repeat(24)));
+        assert_eq!(bar_line(7.0, "a message", 33), format!("{} 100 % a", "█".repeat(24)));
     }
 
     #[test]
