@@ -148,7 +148,6 @@ fn swept(planted: &Planted) -> Value {
         assert!(said.contains("VERDICT") && !out.join("key").exists(), "{said}");
     }
     let text = cluster.says(PLUMB, &["fleet", "report", out.to_str().unwrap()]);
-    println!("{text}\n{}", log(&cluster, &job));
     // No healthy pair is missing.
     let bad = planted.all();
     for node in whole.iter().filter(|node| !bad.contains(&name(**node))) {

@@ -157,13 +157,20 @@ fn patience_ends_the_wait_for_a_member_that_does_not_come() {
     let team = || Team::new([None; 2]).expect("memory").patient(Duration::from_millis(20));
     let body = |seat: &Seat<'_>, _: &mut ()| match seat.number {
         0 => seat.meet(),
-        _ => Ok(std::thread::sleep(Duration::from_millis(200))),
+        _ => {
+            std::thread::sleep(Duration::from_millis(200));
+            Ok(())
+        }
     };
     let failed = team().processes([(); 2], body).expect("are made").end().err().expect("one waits");
     assert_eq!((failed.number, failed.fault), (0, Fault::Lost));
     let made = team().processes([(); 2], body).expect("are made");
     assert!(made.ready().is_err());
-    let made = team().processes([(); 2], |seat, _| Ok(seat.ready())).expect("are made");
+    let ready = |seat: &Seat<'_>, _: &mut ()| {
+        seat.ready();
+        Ok(())
+    };
+    let made = team().processes([(); 2], ready).expect("are made");
     made.ready().expect("both are ready");
     made.end().expect("and end well");
 }
