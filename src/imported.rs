@@ -15,7 +15,7 @@ const FOLDER: &str = "machines";
 /// What ends the name of a sheet's file.
 const ENDING: &str = ".json";
 
-/// Names of runs.
+/// Names that mean runs of this machine.
 const TAKEN: [&str; 2] = ["last", "last-crosscheck"];
 
 /// The file of a machine's sheet. Errors: a name that is none, or means something else.

@@ -304,7 +304,9 @@ fn what_users_read_is_in_plain_english() {
     let docs =
         ["docs", "docs/guide"].iter().flat_map(|dir| fs::read_dir(root().join(dir)).unwrap());
     let docs = docs.map(|entry| entry.unwrap().path());
-    let is_page = |path: &PathBuf| path.is_file() && !path.ends_with("EXPERIMENTS.md");
+    let is_page = |path: &PathBuf| {
+        path.extension().is_some_and(|kind| kind == "md") && !path.ends_with("EXPERIMENTS.md")
+    };
     for page in pages.into_iter().chain(docs.filter(is_page)) {
         for line in fs::read_to_string(&page).unwrap().split("\n\n") {
             check(&page, line);

@@ -112,7 +112,7 @@ fn total(figures: &[&Figure]) -> Total {
     Total { designs: designs.len(), inside, width: middle(widths), bias: middle(biases), score }
 }
 
-/// The weighted median.
+/// The median of values with their weights.
 fn middle(mut all: Vec<(f64, f64)>) -> f64 {
     all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let half = all.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;

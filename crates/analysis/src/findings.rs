@@ -95,7 +95,7 @@ impl Finding {
         if self.is_of_run() { text } else { format!("{}: {text}", self.about) }
     }
 
-    /// Without its subject.
+    /// The sentence and its advice, without its subject.
     pub fn text_with_advice(&self) -> String {
         let text = if self.is_of_run() { capitalised(&self.text) } else { self.text.clone() };
         match self.advice {

@@ -3,7 +3,7 @@
 //! not in the repository: they come from a user's clone, or from a file with an instance a line.
 
 mod describe;
-mod figures;
+mod measured;
 #[cfg(test)]
 pub mod tests;
 
@@ -109,7 +109,7 @@ impl Instance {
     /// The machine with its figures. Errors: what is missing or impossible.
     pub fn sheet(&self) -> Result<Sheet, String> {
         let host = describe::host(self)?;
-        let figures = figures::figures(self, &host)?;
+        let figures = measured::figures(self, &host)?;
         let meta = self.stressng_meta.as_ref().or(self.membench_meta.as_ref());
         let date = meta.and_then(|meta| meta.start.as_deref()).and_then(|start| start.get(..10));
         let sheet = Sheet {

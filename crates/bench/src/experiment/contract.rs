@@ -152,7 +152,7 @@ fn series_of_cases<E: Experiment>(site: &Site, params: &Params) -> Result<Offer,
     let mut offer = E::series(site, cases, params)?;
     let is_nothing = offer.series.is_empty() && offer.skipped.is_empty();
     if is_nothing && params.only.is_none() && params.preset == Preset::Quick {
-        let skip = Skip::because("the quick preset has no case of it");
+        let skip = Skip::because("the quick preset has no such case");
         return Err(skip.needs("--preset standard"));
     }
     if E::CARD.params.iter().any(|param| param.name == FAR) {

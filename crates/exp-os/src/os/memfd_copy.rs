@@ -7,7 +7,7 @@
 //! ## Method
 //!
 //! A copy of a file of memfd_create(2), `size` bytes, into another, all pages present; n against 2n
-//! in ABBA quartets. `read_write` and `splice` (into a pipe and out of it) move 64 KiB at most,
+//! in ABBA quartets. `read_write` and `splice` (into and out of a pipe) move 64 KiB at most,
 //! `sendfile` (after an lseek) and `copy_file_range` what a call copies. Then both are compared.
 //!
 //! ## Prediction

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) struct Step {
     /// The logarithm by figure and node, more is worse.
     pub alone: HashMap<(usize, usize), f64>,
-    /// Pairs by figure.
     pub between: BTreeMap<usize, Vec<Between>>,
 }
 

@@ -35,7 +35,6 @@ const BACKLOG: i32 = 1024;
 /// Pause after a failed accept(2): the host has no descriptors or no memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// An agent.
 pub struct Agent<'agent> {
     options: &'agent Options<'agent>,
     /// Where it listens, for clients that have one of these keys; `None` on standard input and

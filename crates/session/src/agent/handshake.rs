@@ -91,7 +91,6 @@ pub struct Greeting {
 enum Way {
     /// Nothing: others authenticate and encrypt.
     Plain,
-    /// The session's handshake.
     Initiator(Box<HandshakeState>),
     /// The keys that an agent lets in: a first message does not say by which it was made, so each is
     /// tried.

@@ -249,7 +249,7 @@ impl fmt::Display for Fault {
             Fault::System(number) => write!(out, "failed: {}", error(*number)),
             Fault::Body(number) => write!(out, "failed for reason {number}"),
             Fault::Died(ending) => write!(out, "ended {ending}"),
-            Fault::Lost => write!(out, "waited in vain for the others"),
+            Fault::Lost => write!(out, "the others did not come in time"),
             Fault::OtherFailed => write!(out, "ended because another member failed"),
         }
     }

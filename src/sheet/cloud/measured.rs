@@ -24,7 +24,6 @@ const HUGE_FROM: u64 = 4 * MIB;
 /// Which of a stressor's rates counts.
 #[derive(Clone, Copy, PartialEq)]
 enum Load {
-    /// One instance.
     One,
     /// One instance whose parties keep every CPU busy.
     OneOnAll,
@@ -82,8 +81,8 @@ const STRESSORS: [Stressor; 10] = [
         case: &[("call", "getpid")],
         times: 1.15,
         only_x86: true,
-        difference: "the mean of getcpu, geteuid, getgid, getpid, gettimeofday, getuid and time, two \
-                     of which read the clock",
+        difference: "the mean of getcpu, geteuid, getgid, getpid, gettimeofday, getuid and time; two \
+                     read the clock",
         ..SYSCALL
     },
     Stressor {
