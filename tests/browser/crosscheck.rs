@@ -18,7 +18,8 @@ fn what_stands_beside_other_tools_is_read_and_drawn() {
     for page in pages() {
         let tab = page.drawn();
         let heads: Vec<Vec<String>> = tab.get(
-            "[...document.querySelectorAll('#crosscheck table')].map((table) => \
+            "[...document.querySelectorAll('#crosscheck table')]\
+             .filter((table) => !table.closest('.remarks')).map((table) => \
              [...table.querySelectorAll('thead th[scope=col]')].map((head) => head.textContent))",
         );
         assert_eq!(heads.len(), 2, "{heads:?}");

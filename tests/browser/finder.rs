@@ -115,7 +115,8 @@ fn the_contents_say_how_verdicts_came_out() {
     tab.none(
         "[...document.querySelectorAll('main section[data-figures]')].filter((section) => { \
          const link = document.querySelector(`nav a[href=\"#${section.id}\"]`); \
-         const judged = section.querySelectorAll('td.good, td.warn, td.bad').length; \
+         const judged = [...section.querySelectorAll('td.good, td.warn, td.bad')] \
+           .filter((cell) => !cell.closest('.remarks')).length; \
          const said = link.querySelector('.held')?.textContent.match(/[0-9]+/g) ?? ['0', '0']; \
          return !link.querySelector('.dot') || Number(said[1]) !== judged; })\
          .map((section) => section.id)",
