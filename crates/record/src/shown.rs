@@ -28,8 +28,9 @@ pub struct Shown {
 /// but not before the value and both ends have two.
 pub fn shown(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Shown {
     let (factor, name) = scale(value, unit);
-    let Some((low, high)) = finite(value, ends) else {
-        let value = match value.is_finite() {
+    let is_finite = (value / factor).is_finite();
+    let Some((low, high)) = finite(value, ends).filter(|_| is_finite) else {
+        let value = match is_finite {
             true => format!("{} {name}", digits(value / factor)).trim_end().to_owned(),
             false => "-".to_owned(),
         };
@@ -73,7 +74,8 @@ fn is_far(value: f64, low: f64, high: f64) -> bool {
 
 /// The place of a number's first digit: 0 from 1 to below 10.
 fn magnitude(number: f64) -> i32 {
-    number.abs().log10().floor() as i32
+    // A number beyond the greatest of its unit is infinite in the unit's scale.
+    number.abs().log10().floor().clamp(-400.0, 400.0) as i32
 }
 
 /// Digits, with neither digits nor sign of what is nothing at its places.
@@ -177,6 +179,9 @@ mod tests {
         }
         assert_eq!(shown(91.234, None, Unit::Ns).value, "91.2 ns");
         assert_eq!(shown(f64::NAN, None, Unit::Ns).value, "-");
+        let greatest = f64::MAX;
+        assert_eq!(shown(greatest, Some((1.0, greatest)), Unit::Percent).value, "-");
+        assert_eq!(shown(1.0, Some((0.5, greatest)), Unit::Percent).value, "100 %");
         for (value, ends, digits) in [
             (3.8e6, Some((12_500.0, 8.4e6)), 2),
             (645e3, Some((224e3, 1299e3)), 3),

@@ -181,9 +181,13 @@ fn p_of_intervals(base: Point, new: Point, between: &BetweenRuns) -> Option<f64>
     let (base, new) = (log(base), log(new));
     let (low, high) = if new.value < base.value { (new, base) } else { (base, new) };
     let (under, over) = (low.interval?, high.interval?);
-    let errors = |confidence: f64| Normal::standard().inverse_cdf(0.5 + confidence / 2.0);
-    let of_intervals = ((under.high - low.value) / errors(under.confidence)).powi(2)
-        + ((high.value - over.low) / errors(over.confidence)).powi(2);
+    // A record may state any number.
+    let errors = |confidence: f64| {
+        (confidence > 0.0 && confidence < 1.0)
+            .then(|| Normal::standard().inverse_cdf(0.5 + confidence / 2.0))
+    };
+    let of_intervals = ((under.high - low.value) / errors(under.confidence)?).powi(2)
+        + ((high.value - over.low) / errors(over.confidence)?).powi(2);
     let own = Variance { variance: of_intervals, freedom: f64::INFINITY };
     p_of(high.value - low.value, own, between)
 }

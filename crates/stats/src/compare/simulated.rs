@@ -231,6 +231,9 @@ fn figures_without_rounds_are_tested_by_their_intervals() {
     assert!(finding(point(80.0, half, 0.95), 0.05));
     assert!(!finding(point(120.0, half, 0.95), 0.3), "inside its band");
     assert!(!finding(point(101.0, half, 0.95), 0.0));
+    for confidence in [0.0, 1.0, 2.0, f64::NAN] {
+        assert!(!finding(point(500.0, half, confidence), 0.0), "{confidence}");
+    }
     let bare = Point { value: 500.0, interval: None };
     assert!(!finding(bare, 0.0), "without an interval");
 }
