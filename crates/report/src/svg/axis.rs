@@ -47,6 +47,8 @@ impl<'plot> Along<'plot> {
                 (if stays { 0.0 } else { low - room }, high + room)
             }
         };
+        // A damaged record has values at the end of what a number holds.
+        let (low, high) = (low.max(f64::MIN), high.min(f64::MAX));
         Along { axis, low, high, length, is_vertical: way == Way::Up }
     }
 

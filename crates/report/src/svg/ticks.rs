@@ -25,7 +25,7 @@ pub fn ticks(scale: Scale, extent: Option<(f64, f64)>) -> Vec<(f64, String)> {
     let (Some(unit), Some((low, high))) = (scale.unit, extent) else {
         return Vec::new();
     };
-    if scale.is_log && low <= 0.0 {
+    if !(high - low).is_finite() || (scale.is_log && low <= 0.0) {
         return Vec::new();
     }
     if high <= low {
@@ -193,6 +193,9 @@ mod tests {
         assert_eq!(one, [(5.0, record::quantity::render(5.0, Unit::Ns))]);
         assert!(ticks(axis(Some(Unit::Ns), true), Some((0.0, 5.0))).is_empty());
         assert!(ticks(axis(None, false), Some((0.0, 5.0))).is_empty());
+        for is_log in [false, true] {
+            assert!(ticks(axis(Some(Unit::Ns), is_log), Some((1.0, f64::INFINITY))).is_empty());
+        }
     }
 
     #[test]
