@@ -364,8 +364,8 @@ fn the_laws_hold_as_many_published_figures_as_ever() {
     let held = |of: &&Judged| of.range.is_some_and(|range| range.holds(of.figure.value));
     let inside = priors.iter().filter(held).count();
     assert_eq!(priors.len(), 158);
-    // 141 before messages of all sizes had one coefficient, without which a longer message could take less time.
-    assert!(inside >= 139, "{inside} inside");
+    // 139 before the coefficients of single cases went, which say nothing of other machines.
+    assert!(inside >= 135, "{inside} inside");
     // No report states how long its machine's card delays interrupts, how deeply its CPUs sleep,
     // what is between the ends, or which kernel it has.
     for (is_net, most) in [(false, 4.05), (true, 14.0)] {
