@@ -1,6 +1,6 @@
 //! A step of suspects, ready to be looked up.
 
-use super::first::{between, node_places};
+use super::first::between;
 use super::signed;
 use crate::fit::Between;
 use crate::read::{Fleet, NodeFile};
@@ -18,7 +18,7 @@ impl Step {
     }
 
     fn new(fleet: &Fleet, files: &[NodeFile]) -> Step {
-        let places = node_places(fleet);
+        let places = fleet.places();
         let mut alone = HashMap::new();
         for file in files {
             let Some(node) = places.get(file.header.host.as_str()) else { continue };
