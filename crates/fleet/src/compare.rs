@@ -74,8 +74,8 @@ pub struct Changed {
 impl Comparison {
     /// The nodes that went another way, with the figure.
     pub fn apart(&self) -> impl Iterator<Item = (&Compared, &Changed)> {
-        let nodes = |one: &'_ Compared| one.nodes.iter().filter(|node| node.is_apart);
-        self.figures.iter().flat_map(move |one| nodes(one).map(move |node| (one, node)))
+        let all = self.figures.iter().flat_map(|one| one.nodes.iter().map(move |node| (one, node)));
+        all.filter(|(_, node)| node.is_apart)
     }
 
     /// Whether any figure or any node changed.
@@ -119,9 +119,9 @@ pub fn compare(base: &Fleet, new: &Fleet) -> Comparison {
     let figures = first.fields.iter().filter_map(|field| {
         let about = &base.figures[field.subject.figure];
         let others = others.get(&(&about.key, field.subject.role))?;
-        let pair =
-            |row: &'_ Row| Some((base.host(row.node), row, *others.get(base.host(row.node))?));
-        let both: Vec<(&str, &Row, &Row)> = field.rows.iter().filter_map(pair).collect();
+        let names = field.rows.iter().map(|row| (base.host(row.node), row));
+        let both = names.filter_map(|(name, row)| Some((name, row, *others.get(name)?)));
+        let both: Vec<(&str, &Row, &Row)> = both.collect();
         let stratum = &first.strata[field.stratum].name;
         (!both.is_empty()).then(|| Compared::new(about, field, stratum, &both))
     });

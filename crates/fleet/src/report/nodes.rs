@@ -3,7 +3,7 @@
 
 use super::answer::by_place;
 use super::{ROWS, View, left_out};
-use crate::model::{Field, Role, Row as Valued, Stratum, Which, is_small};
+use crate::model::{Field, Role, Row as Valued, Stratum, is_small};
 use crate::names::{counted, listed, percent, size, sizes};
 use crate::nodelist::compact;
 use crate::read::NodeFile;
@@ -50,7 +50,7 @@ pub(super) fn strata(view: &View) -> Section {
 }
 
 /// The figures of the nodes alone in some strata, those of the cards first.
-fn alone(view: &View, is_counted: impl Fn(&Field) -> bool) -> Vec<&Field> {
+fn alone<'view>(view: &'view View, is_counted: impl Fn(&Field) -> bool) -> Vec<&'view Field> {
     let fields = view.judgement.first.fields.iter();
     let fields = fields.filter(|field| field.subject.role == Role::Alone && is_counted(field));
     let mut fields: Vec<&Field> = fields.collect();
