@@ -137,7 +137,7 @@ fn a_bad_file_is_one_line_beside_the_report() {
         fs::write(here.path(&format!("sweep/{name}.jsonl")), bytes).unwrap();
         let answer = here.ends(0, "fleet report sweep");
         assert!(answer.err.contains(part) && answer.err.lines().count() == 1, "{part}: {answer:?}");
-        let is_lost = part.contains("first line is cut");
+        let is_lost = part.contains("is cut");
         assert_eq!(answer.out.contains("1 host lost"), is_lost, "{part}: {answer:?}");
         assert!(answer.out.contains("no node and no link is worse"), "{part}: {answer:?}");
     }
@@ -180,7 +180,9 @@ fn what_cannot_be_meant_is_one_line() {
     ] {
         let refused = here.ends(2, &args);
         assert!(refused.err.contains(part), "{args}: {refused:?}");
-        assert!(refused.err.lines().count() == 1 || args.contains("soon"), "{args}: {refused:?}");
+        // clap adds how to get help; and one node is told beforehand that it can accuse none.
+        let said = refused.err.lines().filter(|line| !line.contains("fewer than six nodes"));
+        assert!(said.count() == 1 || args.contains("soon"), "{args}: {refused:?}");
     }
     // A start in the past is in the node's file too.
     let text = here.ends(0, "fleet report out").out;

@@ -44,6 +44,12 @@ pub(crate) struct Between {
     pub value: f64,
 }
 
+impl Between {
+    pub fn ends(&self) -> [usize; 2] {
+        [self.from, self.to]
+    }
+}
+
 /// What the pairs of a figure say of their ends and links.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fit {

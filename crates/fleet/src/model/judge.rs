@@ -8,13 +8,13 @@ use super::{
     signed,
 };
 use crate::fit::{Between, Fit};
-use crate::peers::{errors, tail};
+use crate::peers::{SMALL, errors, tail};
 use crate::read::Fleet;
 use record::metric::{Better, Kind};
 use record::order::InOrder;
 use stats::interval::median_order;
 use stats::quantile::median;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::f64::consts::FRAC_PI_2;
 
 /// Fewest degrees of freedom from which the steps say how much a node differs from itself.
@@ -204,18 +204,32 @@ fn node_tests(field: &Field, first: &First, steps: &[Step]) -> Vec<Test> {
     let suspects: BTreeSet<usize> = out.iter().map(|row| field.rows[*row].node).collect();
     let fit = first.fits.iter().find(|fit| fit.figure == subject.figure);
     let value = |step: &Step, node: usize| step.alone.get(&(subject.figure, node)).copied();
-    // The median of the healthy peers in each step.
-    let centre = |step: &Step| {
-        let peers = field.rows.iter().filter(|row| !suspects.contains(&row.node));
-        median(&peers.filter_map(|row| value(step, row.node)).collect::<Vec<f64>>())
+    // In each step the median of the healthy peers, or of many pairs without suspects.
+    let centre = |step: &Step| match subject.role {
+        Role::Alone => {
+            let peers = field.rows.iter().filter(|row| !suspects.contains(&row.node));
+            median(&peers.filter_map(|row| value(step, row.node)).collect::<Vec<f64>>())
+        }
+        _ => {
+            let pairs =
+                Some(step.pairs(subject.figure)).filter(|pairs| pairs.len() > SMALL)?.iter();
+            let well = pairs.filter(|pair| pair.ends().iter().all(|end| !suspects.contains(end)));
+            median(&well.filter_map(|pair| fit?.beyond(pair)).collect::<Vec<f64>>())
+        }
     };
     let centres: Vec<Option<f64>> = steps.iter().map(centre).collect();
+    let ends: HashSet<usize> =
+        steps.iter().flat_map(|step| step.pairs(subject.figure)).flat_map(Between::ends).collect();
     let distances = |node: usize| -> Vec<f64> {
         let one = |(step, centre): (&Step, &Option<f64>)| match subject.role {
             Role::Alone => Some(value(step, node)? - (*centre)?),
-            role => end_distance(fit?, step, node, role, &suspects),
+            role => {
+                end_distance(fit?, step.pairs(subject.figure), node, role, (&suspects, *centre))
+            }
         };
-        steps.iter().zip(&centres).filter_map(one).collect()
+        let is_measured = subject.role == Role::Alone || ends.contains(&node);
+        let steps = steps.iter().zip(&centres).filter(|_| is_measured);
+        steps.filter_map(one).collect()
     };
     let all = field.rows.iter().map(|row| distances(row.node));
     let within = match field.repeated {
@@ -256,28 +270,28 @@ fn node_tests(field: &Field, first: &First, steps: &[Step]) -> Vec<Test> {
     out.into_iter().filter_map(test).collect()
 }
 
-/// A node's distance as an end of its pairs in a step, less that of pairs without suspects.
+/// A node's distance as an end of its pairs in a step, less that of pairs without suspects, where that is
+/// not known yet.
 fn end_distance(
     fit: &Fit,
-    step: &Step,
+    pairs: &[Between],
     node: usize,
     role: Role,
-    suspects: &BTreeSet<usize>,
+    (suspects, centre): (&BTreeSet<usize>, Option<f64>),
 ) -> Option<f64> {
-    let pairs = step.between.get(&fit.figure)?;
     let is_end = |pair: &Between| match role {
         Role::Send => pair.from == node,
         Role::Receive => pair.to == node,
-        Role::Alone | Role::Both => pair.from == node || pair.to == node,
+        Role::Alone | Role::Both => pair.ends().contains(&node),
     };
-    let is_healthy = |pair: &Between| {
-        [pair.from, pair.to].iter().all(|end| *end == node || !suspects.contains(end))
-    };
+    let is_healthy =
+        |pair: &Between| pair.ends().iter().all(|end| *end == node || !suspects.contains(end));
     let beyond = |is_own: bool| {
         let pairs = pairs.iter().filter(|pair| is_end(pair) == is_own && is_healthy(pair));
         median(&pairs.filter_map(|pair| fit.beyond(pair)).collect::<Vec<f64>>())
     };
-    Some(beyond(true)? + fit.end(node, role)? - beyond(false).unwrap_or(0.0))
+    let own = beyond(true)? + fit.end(node, role)?;
+    Some(own - centre.or_else(|| beyond(false)).unwrap_or(0.0))
 }
 
 fn link_tests(first: &First, steps: &[Step]) -> Vec<Test> {
@@ -310,13 +324,13 @@ fn link_tests(first: &First, steps: &[Step]) -> Vec<Test> {
 
 /// How much worse a link is in a step than the other pairs of its ends.
 fn link_distance(fit: &Fit, step: &Step, from: usize, to: usize) -> Option<f64> {
-    let pairs = step.between.get(&fit.figure)?;
+    let pairs = step.pairs(fit.figure);
     let own = pairs.iter().find(|pair| (pair.from, pair.to) == (from, to))?;
     let others = |is_other: &dyn Fn(&Between) -> bool| {
         let others = pairs.iter().filter(|pair| is_other(pair));
         median(&others.filter_map(|pair| fit.beyond(pair)).collect::<Vec<f64>>())
     };
-    let has = |pair: &Between, end: usize| [pair.from, pair.to].contains(&end);
+    let has = |pair: &Between, end: usize| pair.ends().contains(&end);
     let drift = others(&|pair| !has(pair, from) && !has(pair, to)).unwrap_or(0.0);
     let is_near = |pair: &Between| pair.from == from || fit.is_shared && pair.to == from;
     let is_far = |pair: &Between| pair.to == to || fit.is_shared && pair.from == to;

@@ -9,12 +9,17 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) struct Step {
     /// The logarithm by figure and node, more is worse.
     pub alone: HashMap<(usize, usize), f64>,
-    pub between: BTreeMap<usize, Vec<Between>>,
+    between: BTreeMap<usize, Vec<Between>>,
 }
 
 impl Step {
     pub fn all(fleet: &Fleet) -> Vec<Step> {
         fleet.steps.iter().map(|files| Step::new(fleet, files)).collect()
+    }
+
+    /// The pairs that it measured a figure of.
+    pub fn pairs(&self, figure: usize) -> &[Between] {
+        self.between.get(&figure).map_or(&[], Vec::as_slice)
     }
 
     fn new(fleet: &Fleet, files: &[NodeFile]) -> Step {
