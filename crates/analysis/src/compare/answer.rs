@@ -1,7 +1,7 @@
 //! What a comparison comes to: its effects, how far to trust it, and what it cannot see.
 
 use super::conditions::about;
-use super::{Against, Compared, Direction, Source, table};
+use super::{Against, Compared, Direction, Outcome, Source, Untested, table};
 use crate::figure::Figure;
 use crate::gather::{ends, gathered};
 use crate::health::{Health, health};
@@ -103,8 +103,7 @@ const SHARES: [Limits; 5] = [
     (|health| health.moved, "CPUs moved", 0.05, 1.0),
 ];
 /// What is said of figures without three stored runs.
-const ASSUMED: &str =
-    "run-to-run variation is assumed: three stored runs of this machine replace it";
+const VARIATION: &str = "run-to-run variation, until three runs are stored";
 
 /// How two runs, or a report and a run, compare in a family of experiments.
 #[derive(Clone, Debug, PartialEq)]
@@ -185,7 +184,8 @@ impl<'a> Against<'a> {
             let factor = times_as_fast(one.metric, one.ratio()?)?;
             Some((one.base.family(), (factor.ln(), one.band.between.reach())))
         };
-        let families = gathered(self.figures.iter().filter_map(log)).into_iter();
+        let is_shown = |one: &&Compared| one.outcome != Outcome::Untested(Untested::History);
+        let families = gathered(self.figures.iter().filter(is_shown).filter_map(log)).into_iter();
         families.filter_map(|(family, figures)| speed(family, &figures)).collect()
     }
 
@@ -232,7 +232,7 @@ impl<'a> Against<'a> {
         let is_assumed =
             |one: &Compared| one.p.is_some() && matches!(one.band.source, Source::Default(_));
         if self.figures.iter().any(is_assumed) {
-            doubt(Level::Fair, ASSUMED, [None, None]);
+            doubt(Level::Fair, VARIATION, ["assumed"; 2].map(|text| Some(text.to_owned())));
         }
         confidence
     }
