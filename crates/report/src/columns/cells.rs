@@ -5,7 +5,7 @@ use crate::values;
 use analysis::figure::{Figure, Stats};
 use analysis::misses::{self, Miss};
 use analysis::verdict::Verdict;
-use record::event::{Ending, PredictionKind, Range, Shares};
+use record::event::{Ending, Range, Shares};
 use record::key::Value;
 use record::quantity::{digits, render};
 
@@ -49,12 +49,8 @@ pub(super) fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> 
 
 /// The verdict by the shown prediction with the factor of a miss, else the outcome.
 pub fn judged(figure: &Figure) -> Cell {
-    let kind = match figure.prior {
-        Some(_) => PredictionKind::Prior,
-        None => PredictionKind::Derived,
-    };
     let word = judged_in_a_word(figure);
-    let missed = misses::miss(figure, kind).filter(|_| word.tone == Tone::Warn);
+    let missed = misses::miss(figure, figure.shown_kind()).filter(|_| word.tone == Tone::Warn);
     match missed {
         Some(miss) => Cell::toned(by_factor(&miss), Tone::Warn),
         None => word,
