@@ -103,7 +103,7 @@ fn other_formats_are_refused_with_the_way_out() {
     fs::write(here.path("sweep/n1.jsonl"), format!("{{\"node\":{{\"format\":{newer}}}}}\n"))
         .unwrap();
     let refused = here.ends(2, &["fleet", "report", "sweep", "--format", "ndjson"]);
-    assert!(refused.err.contains(&format!("its format is {newer}")), "{refused:?}");
+    assert!(refused.err.contains(&format!("format is {newer}")), "{refused:?}");
     assert!(refused.err.contains("use a newer plumb"), "{refused:?}");
 }
 
