@@ -72,6 +72,11 @@ impl Unit {
     pub fn is_time(self) -> bool {
         matches!(self, Unit::Ns | Unit::NsPerOp)
     }
+
+    /// Whether values of this unit are amounts in a second.
+    pub fn is_rate(self) -> bool {
+        matches!(self, Unit::BPerS | Unit::OpPerS | Unit::FlopPerS | Unit::Hz)
+    }
 }
 
 impl fmt::Display for Unit {

@@ -113,6 +113,11 @@ fn cell(finding: &Finding) -> Cell {
 
 /// `plumb standard · 6 min 4 s · AMD EPYC, 2 vCPU KVM, …`.
 pub(super) fn title(run: &Run) -> String {
+    format!("{} · {}", options(run), machine::in_a_line(run))
+}
+
+/// `plumb standard · 6 min 4 s`.
+pub(super) fn options(run: &Run) -> String {
     // A footer knows the last segment alone.
     let segments = u32::try_from(run.segments.len()).unwrap_or(0);
     let earlier: f64 = (0..segments).map(|segment| run.segment_s(segment)).sum();
@@ -123,7 +128,7 @@ pub(super) fn title(run: &Run) -> String {
             minutes => format!(" · {minutes} min {} s", seconds % 60),
         }
     });
-    format!("plumb {}{elapsed} · {}", run.header.options.preset, machine::in_a_line(run))
+    format!("plumb {}{elapsed}", run.header.options.preset)
 }
 
 /// `92 % of 1710 figures fell into their predicted ranges, 45 had none`; `None` where nothing was

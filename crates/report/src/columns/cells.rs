@@ -29,10 +29,15 @@ pub(super) fn printed(figure: &Figure, name: &str) -> Option<String> {
     figure.at.get(name).and_then(Value::text).map(str::to_owned)
 }
 
-/// The best guess of one of the two shares of what was predicted.
+/// The best guess of one of the two shares of what was predicted; of a rate, in percent of the time.
 pub(super) fn share(figure: &Figure, of: fn(&Shares) -> Range) -> Option<String> {
     let shares = figure.shown_prediction()?.prediction.shares?;
-    Some(render(of(&shares).likely, figure.shown_unit()))
+    let (part, unit) = (of(&shares).likely, figure.shown_unit());
+    let whole = shares.hardware.likely + shares.software.likely;
+    Some(match unit.is_rate() && whole > 0.0 {
+        true => values::percent(part / whole),
+        false => render(part, unit),
+    })
 }
 
 /// A percentile of single events, marked where events that never ended are among it.
