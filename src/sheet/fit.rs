@@ -3,11 +3,11 @@
 //!
 //! Least squares on logarithms of measured over likely. Each figure is explained by the terms of its
 //! law, as far as these move it, and by a coefficient of its group, which is pooled: a metric's is
-//! a deviation from its experiment's, that from its family's, that from the one of all, and a case's
-//! on all machines is one from its metric's; and each deviation is drawn to zero (ridge). The
-//! deviation of a model of processor in each group is found and not kept, so that it counts once
-//! there, however many figures and machines it has. Priors and derived predictions have separate
-//! coefficients.
+//! a deviation from its experiment's, that from its family's, that from the one of all, and that of
+//! cases with the same symbols is one from its metric's; and each deviation is drawn to zero (ridge).
+//! The deviation of a design of processor in each group is found and not kept, so that it counts once
+//! there, however many figures and machines it has. No coefficient rests on fewer than three designs.
+//! Priors and derived predictions have separate coefficients.
 //!
 //! The laws are linear in the logarithms of their terms only near a point, which is the committed
 //! table; the script repeats the fit until that does not move. A fit that leaves machines out solves
@@ -22,9 +22,9 @@ use laws::os::work::{
 };
 use record::key::CaseId;
 use record::order::Gather;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::{LazyLock, Mutex};
+use std::sync::LazyLock;
 
 /// Terms of laws that have a coefficient, each with how far from 1 it may be, as a share of how far
 /// a group's may. Machines differ in more than in the terms of the kernel's work, and they are few:
@@ -47,11 +47,14 @@ const FIRM: f64 = 0.1;
 
 /// How far the deviations of groups may be from 0, as a share of how far a machine's may: one for each
 /// of the [`levels`] of a figure. That of all figures is as free as those of families.
-fn free(is_prior: bool) -> [f64; 6] {
+fn free(is_prior: bool) -> [f64; 5] {
     // What is predicted from earlier figures has shed most of what machines differ in: what is left
     // is the law's.
-    if is_prior { [0.7; 6] } else { [1.5, 1.5, 1.5, 3.0, 3.0, 3.0] }
+    if is_prior { [0.7; 5] } else { [1.5, 1.5, 3.0, 3.0, 3.0] }
 }
+
+/// Designs of processors that a coefficient rests on at least.
+const DESIGNS: usize = 3;
 
 /// A figure further off than this factor counts as if it were that far off.
 const FARTHEST: f64 = 6.0;
@@ -70,14 +73,12 @@ fn are_same(one: &Fitted, other: &Fitted) -> bool {
     one.0.keys().eq(other.0.keys()) && one.0.iter().all(is_same)
 }
 
-/// What is fitted: clocks, the kernel's work, devices, and what interrupts. Other laws have tables of
-/// their own.
-const FITTED: [&str; 6] = ["clock", "os", "net", "fs", "memory.fault", "noise"];
+/// What is fitted: clocks, the kernel's work, and devices. Other laws have tables of their own.
+const FITTED: [&str; 5] = ["clock", "os", "net", "fs", "memory.fault"];
 
 /// A figure of a machine.
 struct Observation {
-    machine: String,
-    model: String,
+    design: String,
     /// Its experiment, of the kernel's work on Arm apart.
     experiment: String,
     metric: String,
@@ -128,38 +129,44 @@ fn judged(machine: &mut Machine, terms: &Terms, is_prior: bool) -> Vec<Option<Ju
     all.iter().map(judge).collect()
 }
 
-/// All figures, with the effect of each term near a point.
-fn observe(point: &Terms) -> Vec<Observation> {
+/// A machine's figures, with the effect of each term near a point.
+fn observe(mut machine: Machine, point: &Terms) -> Vec<Observation> {
     let mut all = Vec::new();
-    for mut machine in machines() {
-        for is_prior in [true, false] {
-            let mut at = |terms: &Terms| judged(&mut machine, terms, is_prior);
-            let here = at(point);
-            let moved: [Vec<Option<Judgement>>; TERMS.len()] = std::array::from_fn(|term| {
-                let mut moved = *point;
-                moved[term] += STEP;
-                at(&moved)
+    for is_prior in [true, false] {
+        let mut at = |terms: &Terms| judged(&mut machine, terms, is_prior);
+        let here = at(point);
+        let moved: [Vec<Option<Judgement>>; TERMS.len()] = std::array::from_fn(|term| {
+            let mut moved = *point;
+            moved[term] += STEP;
+            at(&moved)
+        });
+        for (nth, here) in here.into_iter().enumerate() {
+            let Some(here) = here else { continue };
+            let slope = |term: usize| {
+                let moved: Option<&Judgement> = moved[term].get(nth)?.as_ref();
+                Some((moved?.likely - here.likely) / STEP)
+            };
+            all.push(Observation {
+                design: machine.design.clone(),
+                is_prior,
+                here: here.measured - here.likely,
+                slopes: std::array::from_fn(|term| slope(term).unwrap_or(0.0)),
+                experiment: of_kernel(&machine.site, here.experiment),
+                metric: here.metric,
+                case: here.case,
             });
-            for (nth, here) in here.into_iter().enumerate() {
-                let Some(here) = here else { continue };
-                let slope = |term: usize| {
-                    let moved: Option<&Judgement> = moved[term].get(nth)?.as_ref();
-                    Some((moved?.likely - here.likely) / STEP)
-                };
-                all.push(Observation {
-                    machine: machine.name.clone(),
-                    model: machine.model.clone(),
-                    is_prior,
-                    here: here.measured - here.likely,
-                    slopes: std::array::from_fn(|term| slope(term).unwrap_or(0.0)),
-                    experiment: of_kernel(&machine.site, here.experiment),
-                    metric: here.metric,
-                    case: here.case,
-                });
-            }
         }
     }
     all
+}
+
+/// What each value gives, found side by side, in their order.
+fn beside<T: Send, R: Send>(all: Vec<T>, one: impl Fn(T) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let one = &one;
+        let all: Vec<_> = all.into_iter().map(|of| scope.spawn(move || one(of))).collect();
+        all.into_iter().map(|of| of.join().expect("it has not panicked")).collect()
+    })
 }
 
 /// The observations in which an unknown stands, each with its factor.
@@ -225,29 +232,53 @@ fn square(of: &[f64]) -> f64 {
     of.iter().map(|of| of * of).sum()
 }
 
+impl Observation {
+    /// The terms that move it, each with how far from 1 it may be and how much it moves the figure.
+    fn terms(&self) -> impl Iterator<Item = (&'static str, f64, f64)> {
+        let slopes = TERMS.iter().zip(&self.slopes).filter(|(_, slope)| **slope != 0.0);
+        slopes.map(|((term, share), slope)| (*term, *share, *slope))
+    }
+
+    fn levels(&self) -> [String; 5] {
+        levels(&self.experiment, &self.case, &self.metric, self.is_prior)
+    }
+}
+
+/// The coefficients that rest on enough designs.
+fn supported(observed: &[&Observation]) -> BTreeSet<String> {
+    let mut designs: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for of in observed {
+        let terms = of.terms().map(|(term, ..)| term.to_owned());
+        for name in of.levels().into_iter().chain(terms) {
+            designs.entry(name).or_default().insert(&of.design);
+        }
+    }
+    let enough = designs.into_iter().filter(|(_, designs)| designs.len() >= DESIGNS);
+    enough.map(|(name, _)| name).gather()
+}
+
 /// The coefficients that some figures give, which were observed at a point.
-fn solve<'a>(
-    point: &Terms,
-    observed: impl Iterator<Item = &'a Observation>,
-) -> BTreeMap<String, f64> {
+fn solve(point: &Terms, observed: &[&Observation]) -> BTreeMap<String, f64> {
+    let supported = supported(observed);
     let (mut unknowns, mut values) = (Unknowns::default(), Vec::new());
-    for (nth, of) in observed.enumerate() {
-        let Observation { model, experiment, case, metric, is_prior, slopes, here, .. } = of;
+    for (nth, of) in observed.iter().enumerate() {
+        let Observation { design, is_prior, slopes, here, .. } = of;
         // The terms' deviations are from 1, not from the point.
         let moved: f64 = slopes.iter().zip(point).map(|(slope, at)| slope * at).sum();
         let most = FARTHEST.ln();
         values.push(here.clamp(-most, most) + moved);
-        let (levels, free) = (levels(experiment, case, metric, *is_prior), free(*is_prior));
+        let (levels, free) = (of.levels(), free(*is_prior));
         let [.., metric, experiment, family] = &levels;
-        for machines in ["", family, experiment, metric] {
-            unknowns.add(format!("{model} {is_prior} {machines}"), nth, 1.0);
+        for group in ["", family, experiment, metric] {
+            unknowns.add(format!("{design} {is_prior} {group}"), nth, 1.0);
         }
-        unknowns.add(format!("all {is_prior}"), nth, free[5]);
-        for (level, free) in levels.into_iter().zip(free) {
+        unknowns.add(format!("all {is_prior}"), nth, free[4]);
+        let free = levels.into_iter().zip(free);
+        for (level, free) in free.filter(|(level, _)| supported.contains(level)) {
             unknowns.add(level, nth, free);
         }
-        for ((term, share), slope) in TERMS.iter().zip(slopes).filter(|(_, slope)| **slope != 0.0) {
-            unknowns.add((*term).to_owned(), nth, share * slope);
+        for (term, share, slope) in of.terms().filter(|(term, ..)| supported.contains(*term)) {
+            unknowns.add(term.to_owned(), nth, share * slope);
         }
     }
     let found = unknowns.solved(&values);
@@ -263,26 +294,29 @@ struct Seen {
 impl Seen {
     fn near(fitted: &Fitted) -> Seen {
         let point = TERMS.map(|(term, _)| fitted.coefficient(term).ln());
-        Seen { point, observed: observe(&point) }
+        let observed = beside(machines(), |machine| observe(machine, &point));
+        Seen { point, observed: observed.into_iter().flatten().collect() }
     }
 
     fn fit(&self, excluding: Option<&str>) -> Fitted {
-        let kept = || self.observed.iter().filter(|of| Some(&*of.model) != excluding);
-        let found = solve(&self.point, kept());
+        let kept = self.observed.iter().filter(|of| Some(&*of.design) != excluding);
+        let kept: Vec<&Observation> = kept.collect();
+        let found = solve(&self.point, &kept);
         let of = |name: &str| found.get(name).copied().unwrap_or(0.0);
         let mut all: BTreeMap<String, f64> = TERMS
             .iter()
+            .filter(|(term, _)| found.contains_key(*term))
             .map(|(term, share)| ((*term).to_owned(), (share * of(term)).exp()))
             .gather();
-        for observation in kept() {
-            let Observation { experiment, case, metric, is_prior, .. } = observation;
+        for observation in kept {
+            let Observation { is_prior, .. } = observation;
             let free = free(*is_prior);
-            let (mut log, mut above) = (free[5] * of(&format!("all {is_prior}")), 0.0);
-            let levels = levels(experiment, case, metric, *is_prior);
-            for (level, free) in levels.into_iter().zip(free).rev() {
+            let (mut log, mut above) = (free[4] * of(&format!("all {is_prior}")), 0.0);
+            for (level, free) in observation.levels().into_iter().zip(free).rev() {
                 log += free * of(&level);
                 let name = level.split_once(' ').map_or("", |(_, name)| name);
-                if is_fitted(name) && (log - above).abs() > ALIKE {
+                let is_known = found.contains_key(&level) && is_fitted(name);
+                if is_known && (log - above).abs() > ALIKE {
                     all.insert(level, log.exp());
                     above = log;
                 }
@@ -313,31 +347,32 @@ static SEEN: LazyLock<(Fitted, Seen)> = LazyLock::new(|| {
     }
 });
 
-/// Fits without the figures of one model of processor, each found once.
-static FOUND: Mutex<BTreeMap<Option<&str>, &Fitted>> = Mutex::new(BTreeMap::new());
+/// Fits without the figures of a design of processor, by design.
+static FITS: LazyLock<BTreeMap<&str, Fitted>> = LazyLock::new(|| {
+    let designs: BTreeSet<&str> = SEEN.1.observed.iter().map(|of| &*of.design).gather();
+    let fits = beside(designs.into_iter().collect(), |design| (design, SEEN.1.fit(Some(design))));
+    fits.into_iter().gather()
+});
 
-/// The coefficients without the figures of a machine and of all that have the same processor.
-pub(super) fn fit(machine: &str) -> &'static Fitted {
-    let mut observed = SEEN.1.observed.iter();
-    let model = observed.find(|of| of.machine == machine).map(|of| &*of.model);
-    let mut found = FOUND.lock().expect("no fit has panicked");
-    found.entry(model).or_insert_with(|| Box::leak(Box::new(SEEN.1.fit(model))))
+/// The coefficients without the figures of a design of processor.
+pub(super) fn fit(design: &str) -> &'static Fitted {
+    FITS.get(design).unwrap_or(&SEEN.0)
 }
 
-/// A line for each coefficient, with the figures that it moves: how many, of how many machines, the
+/// A line for each coefficient, with the figures that it moves: how many, of how many designs, the
 /// median of measured over likely without any coefficient and with all, and the standard deviation
 /// of that (as a factor).
 fn table(seen: &Seen, fitted: &Fitted) -> String {
-    let mut text = "name,coefficient,machines,figures,before,after,spread\n".to_owned();
+    let mut text = "name,coefficient,designs,figures,before,after,spread\n".to_owned();
     let Seen { point, observed } = seen;
     for (name, coefficient) in &fitted.0 {
-        let mut machines: Vec<&str> = Vec::new();
+        let mut designs: BTreeSet<&str> = BTreeSet::new();
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for of in observed {
             let term = TERMS.iter().position(|(term, _)| term == name);
             let is_moved = match term {
                 Some(term) => of.slopes[term].abs() > 0.1,
-                None => levels(&of.experiment, &of.case, &of.metric, of.is_prior).contains(name),
+                None => of.levels().contains(name),
             };
             if is_moved {
                 let terms = TERMS.iter().zip(point).zip(&of.slopes);
@@ -345,7 +380,7 @@ fn table(seen: &Seen, fitted: &Fitted) -> String {
                     .map(|(((term, _), at), slope)| slope * (fitted.coefficient(term).ln() - at))
                     .sum();
                 let own = fitted.group(&of.experiment, &of.case, &of.metric, of.is_prior).ln();
-                machines.push(&of.machine);
+                designs.insert(&of.design);
                 before.push(
                     of.here
                         + point.iter().zip(&of.slopes).map(|(at, slope)| at * slope).sum::<f64>(),
@@ -353,14 +388,12 @@ fn table(seen: &Seen, fitted: &Fitted) -> String {
                 after.push(of.here - moved - own);
             }
         }
-        machines.sort_unstable();
-        machines.dedup();
         let median = |of: &[f64]| stats::quantile::median(of).map_or(1.0, f64::exp);
         let square = after.iter().map(|of| of * of).sum::<f64>() / after.len().max(1) as f64;
         writeln!(
             text,
             "{name},{coefficient:.3},{},{},{:.2},{:.2},{:.2}",
-            machines.len(),
+            designs.len(),
             after.len(),
             median(&before),
             median(&after),
@@ -385,8 +418,7 @@ fn a_coefficient_that_figures_share_is_found_and_drawn_to_one() {
         .iter()
         .flat_map(|machine| (0..20).map(move |nth| (machine, nth)))
         .map(|(machine, nth)| Observation {
-            machine: (*machine).to_owned(),
-            model: (*machine).to_owned(),
+            design: (*machine).to_owned(),
             experiment: if nth % 2 == 0 { "os.syscall" } else { "os.switch" }.to_owned(),
             metric: "latency".to_owned(),
             case: CaseId::new(),
@@ -395,11 +427,11 @@ fn a_coefficient_that_figures_share_is_found_and_drawn_to_one() {
             slopes: [0.0; TERMS.len()],
         })
         .collect();
-    let found = solve(&[0.0; TERMS.len()], observed.iter());
+    let found = solve(&[0.0; TERMS.len()], &observed.iter().collect::<Vec<_>>());
     let whole = |experiment: &str| {
         let levels = levels(experiment, &CaseId::new(), "latency", true);
         let own = levels.iter().zip(free(true)).map(|(level, free)| free * found[level]);
-        free(true)[5] * found["all true"] + own.sum::<f64>()
+        free(true)[4] * found["all true"] + own.sum::<f64>()
     };
     let (calls, switches) = (whole("os.syscall"), whole("os.switch"));
     assert!((0.6..1.0).contains(&switches) && calls.abs() < 0.25, "{calls} {switches}");

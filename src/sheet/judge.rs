@@ -4,7 +4,7 @@
 use super::cloud::{self, Instance};
 use super::score::{Judged, of_sheet, priors};
 use analysis::score::{Scored, tally};
-use bench::widths::{Widths, of_metric};
+use bench::widths::{Widths, of_metric, residual};
 use flate2::read::MultiGzDecoder;
 use host::Host;
 use record::event::Range;
@@ -17,7 +17,13 @@ struct Figure {
     design: String,
     family: &'static str,
     metric: String,
+    /// The metric with its case.
+    case: String,
     scored: Scored<'static>,
+    /// How far the value is from the likely one, in widths of the law's own range …
+    residual: f64,
+    /// … and the logarithm of high over low of a range of one such width.
+    width: f64,
 }
 
 /// The file of `scripts/score --cloud`.
@@ -67,6 +73,9 @@ fn judged(instance: &Instance) -> Result<Vec<Figure>, String> {
     let all = priors(&machine, |_| true);
     let figure = |(of, figure): (Judged, &super::Figure)| {
         let mut scored = of.as_wide_as(Widths::fitted()).scored();
+        let residual = of.nearer().and_then(|range| residual(range, of.figure.value, false));
+        let width = of.as_wide_as(&Widths::default()).scored().range;
+        let width = width.map_or(f64::NAN, |range| (range.high / range.low).ln());
         let open = figure.ci.map_or(0.0, |(low, high)| (high / low).ln() / 2.0);
         scored.range = scored.range.map(|range| with_open(range, open));
         let metric = of_metric(of.experiment(), &of.figure.metric.name);
@@ -74,8 +83,11 @@ fn judged(instance: &Instance) -> Result<Vec<Figure>, String> {
             instance: instance.id.clone(),
             design: design.clone(),
             family: scored.family,
+            case: format!("{metric} {}", of.figure.case.id),
             metric,
             scored,
+            residual: residual.unwrap_or(f64::INFINITY),
+            width,
         }
     };
     Ok(all.into_iter().zip(&sheet.figures).map(figure).collect())
@@ -124,6 +136,57 @@ fn middle(mut all: Vec<(f64, f64)>) -> f64 {
     found.map_or(f64::NAN, |(value, _)| *value)
 }
 
+/// Share of the figures that a scale holds.
+const HELD: f64 = 0.9;
+
+/// The scale of widths that holds [`HELD`] of some figures, each design counting once.
+fn scale(figures: &[&Figure]) -> f64 {
+    let mut all: Vec<(f64, f64)> = weighted(figures).map(|(one, by)| (one.residual, by)).collect();
+    all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let total: f64 = all.iter().map(|(_, weight)| weight).sum();
+    let mut below = 0.0;
+    let found = all.iter().find(|(_, weight)| {
+        below += weight;
+        below >= HELD * total
+    });
+    found.map_or(f64::NAN, |(residual, _)| *residual)
+}
+
+/// Figures with their weights: all of a design weigh one.
+fn weighted<'a>(figures: &'a [&'a Figure]) -> impl Iterator<Item = (&'a Figure, f64)> {
+    let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
+    figures.iter().for_each(|figure| *counts.entry(&figure.design).or_default() += 1.0);
+    figures.iter().map(move |figure| (*figure, 1.0 / counts[&*figure.design]))
+}
+
+/// What the widths of a metric come to if half of the designs set them, on the other half.
+fn print_halves(figures: &[Figure]) {
+    println!("## Scales of half of the designs, on the other half\n");
+    println!(
+        "| | scale of all | scale | inside % | median width | scale | inside % | median width |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|");
+    let designs: BTreeSet<&str> = figures.iter().map(|one| &*one.design).collect();
+    let first: BTreeSet<&str> = designs.into_iter().step_by(2).collect();
+    let metrics: BTreeSet<&str> = figures.iter().map(|one| &*one.metric).collect();
+    for metric in metrics {
+        let own = figures.iter().filter(|one| one.metric == metric);
+        let (one, other): (Vec<&Figure>, Vec<&Figure>) =
+            own.partition(|figure| first.contains(&*figure.design));
+        let cells = |from: &[&Figure], on: &[&Figure]| {
+            let scale = scale(from);
+            let inside = |(figure, by): (&Figure, f64)| by * f64::from(figure.residual <= scale);
+            let all: f64 = weighted(on).map(|(_, by)| by).sum();
+            let share = 100.0 * weighted(on).map(inside).sum::<f64>() / all;
+            let widths = weighted(on).map(|(one, by)| ((scale * one.width).exp(), by));
+            format!("{scale:.2} | {share:.1} | {:.2}", middle(widths.collect()))
+        };
+        let all = scale(&[&*one, &*other].concat());
+        println!("| {metric} | {all:.2} | {} | {} |", cells(&one, &other), cells(&other, &one));
+    }
+    println!();
+}
+
 /// A table of groups of figures.
 fn print(title: &str, figures: &[Figure], name: impl Fn(&Figure) -> String) {
     println!("## {title}\n");
@@ -164,6 +227,8 @@ fn instances_of_clouds_are_judged() {
     print("By metric and processor design", &figures, |one| {
         format!("{} {}", one.metric, one.design)
     });
+    print("By case and processor design", &figures, |one| format!("{} {}", one.case, one.design));
+    print_halves(&figures);
     let families: BTreeSet<&str> = figures.iter().map(|one| one.family).collect();
     for family in families {
         let own: Vec<&Figure> = figures.iter().filter(|one| one.family == family).collect();
@@ -184,6 +249,7 @@ fn a_design_counts_once() {
         design: design.to_owned(),
         family: "os",
         metric: String::new(),
+        case: String::new(),
         scored: Scored {
             family: "os",
             unit: record::unit::Unit::Ns,
@@ -192,6 +258,8 @@ fn a_design_counts_once() {
             beside: None,
             is_impossible: false,
         },
+        residual: 0.0,
+        width: 1.0,
     };
     let figures = [one("a", 2.0), one("a", 2.0), one("a", 2.0), one("b", 9.0)];
     let found = total(&figures.iter().collect::<Vec<_>>());

@@ -2,8 +2,8 @@
 //! knowing nothing gives: `scripts/fit` writes both tables.
 //!
 //! Split conformal prediction with normalised residuals: the scale of a metric's priors is their
-//! quantile over its figures. Every machine counts alike, however many figures it has; one with few
-//! figures counts less. The figures of the experiment and of the family count a little too, which
+//! quantile over its figures. Every design of processor counts alike, however many machines and
+//! figures it has; one with few figures counts less. The figures of the experiment and of the family count a little too, which
 //! decides where there are few of a metric. Files on a hypervisor's disk are judged by such files.
 //! Predictions from earlier figures have a scale by experiment only: they err by what was learnt,
 //! whatever the metric.
@@ -30,7 +30,7 @@ const POOLED: f64 = 0.5;
 /// No prediction is narrower than a tenth of its law's own width.
 const NARROWEST: f64 = 0.1;
 
-/// Residuals by CPU model.
+/// Residuals by design of processor.
 type Residuals<'a> = BTreeMap<&'a str, Vec<f64>>;
 
 /// The scales that hold these predictions, which are as wide as their laws make them.
@@ -50,7 +50,7 @@ pub(super) fn fit(all: &[Judged]) -> Widths {
         let names: BTreeSet<String> = levels.filter(|_| found.is_some()).collect();
         for name in names {
             let group = groups.entry((name, of.is_derived)).or_default();
-            group.entry(&of.machine.model).or_default().extend(found);
+            group.entry(&of.machine.design).or_default().extend(found);
         }
     }
     let mut widths = Widths::default();

@@ -34,6 +34,14 @@ static NAIVE: LazyLock<BTreeMap<(&str, &str), f64>> = LazyLock::new(|| {
     NAIVE_TABLE.lines().skip(1).filter_map(row).gather()
 });
 
+/// The family that is measured and not predicted: a description does not say what else runs.
+const MEASURED_ONLY: &str = "noise.";
+
+/// Whether an experiment's figures are in no score.
+pub fn is_measured_only(experiment: &str) -> bool {
+    experiment.starts_with(MEASURED_ONLY)
+}
+
 /// A figure with what was predicted of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored<'a> {
@@ -142,7 +150,7 @@ pub fn score(figures: &[Figure], of: PredictionKind) -> Score {
 }
 
 fn scored(figure: &Figure, of: PredictionKind) -> Option<Scored<'_>> {
-    let judged = figure.prediction(of)?;
+    let judged = figure.prediction(of).filter(|_| !is_measured_only(&figure.experiment))?;
     let is_impossible = judged.verdict == Some(Verdict::Impossible);
     let counts = figure.outcome == Ending::Measured || is_impossible;
     Some(Scored {

@@ -69,11 +69,12 @@ pub fn applied(coefficient: f64, metric: &Metric, prediction: Prediction) -> Pre
     Prediction { range: Some(scaled(of, factor)), shares, because, otherwise, ..prediction }
 }
 
-/// The names of the groups that a figure belongs to, narrowest first: its case on all machines, those
-/// of its metric whose case has the same symbols, or the same first symbol (what is called, or by
-/// what), all of the metric, of the experiment, of the family. Messages of all sizes are one case:
-/// else a longer one could come out shorter. Priors and predictions from earlier figures are apart.
-pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> [String; 6] {
+/// The names of the groups that a figure belongs to, narrowest first: those of its metric whose case
+/// has the same symbols, or the same first symbol (what is called, or by what), all of the metric, of
+/// the experiment, of the family. No case has a coefficient of its own: numbers do not tell cases
+/// apart, so a larger size never comes out faster. Priors and predictions from earlier figures are
+/// apart.
+pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> [String; 5] {
     let symbols = case.0.iter().filter_map(|(name, value)| match value {
         Value::Text(text) if name != FAR => Some(text.as_str()),
         _ => None,
@@ -82,14 +83,8 @@ pub fn levels(experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> 
     let family = experiment.split('.').next().unwrap_or_default();
     let kind = if is_prior { "prior" } else { "derived" };
     let of_metric = format!("{kind} {experiment} {metric}");
-    let of_symbols = format!("{of_metric} ({})", symbols.join(" "));
     [
-        match case.int("message") {
-            Some(_) => of_symbols.clone(),
-            // A comma ends a cell of the table.
-            None => format!("{of_metric} {}", case.to_string().replace(',', ";")),
-        },
-        of_symbols,
+        format!("{of_metric} ({})", symbols.join(" ")),
         format!("{of_metric} {}", symbols.first().unwrap_or(&"-")),
         of_metric,
         format!("{kind} {experiment}"),

@@ -35,9 +35,9 @@
 //!
 //! ## Prediction
 //!
-//! The tick's rate is exact (clock_getres). Its cost is 0.8 to 9 µs on bare metal, 1.2 to 60 µs in
-//! a virtual machine. Other gaps are few on a quiet machine. A quota takes the share that it does
-//! not grant. The loop's turn follows from clock.read.
+//! Noise is measured, not predicted: a machine's description does not say what else runs. What it
+//! does say is predicted: the tick's period is exact (clock_getres), a quota takes the share that it
+//! does not grant, and the loop's turn follows from clock.read.
 //!
 //! ## Reading the result
 //!
@@ -74,7 +74,7 @@ mod traces;
 use super::attribution::{Level, cost};
 use bench::prelude::*;
 use host::Arch;
-use laws::noise::{Cause, activity as law};
+use laws::noise::activity as law;
 use record::order::Gather;
 use round::{Settings, measure};
 
@@ -232,29 +232,14 @@ impl Experiment for Activity {
                 (metric.name == "read_to_read").then(|| read_alone_ns(facts)).flatten()?;
             return Some(law::read_to_read_by_read_ns(read_ns).prediction());
         }
-        let cpu = cpu_of(site, case.cpu).ok();
         let law = match metric.name.as_ref() {
-            "read_to_read" => law::read_to_read_ns(site),
-            "threshold" => law::threshold_ns(site),
-            "gap" => law::gap_ns(site, cpu),
-            "active" => law::active_ns(site, cpu),
-            "gap_rate" => law::gap_rate_hz(site, cpu),
-            "gap_rate_1us" => law::gap_rate_1us_hz(site, cpu),
-            "longest_gap" => law::longest_gap_ns(site),
-            "lost" => law::lost(site, cpu),
-            "lost_timer" => law::lost_timer(site, cpu),
-            "tick_period" => law::tick_period_ns(site, cpu),
-            other => match Cause::from_value(other.strip_prefix("lost_").map(Value::from).as_ref())
-            {
-                Some(cause) => law::lost_other(site, cause),
-                None => {
-                    return Some(unknown(
-                        "unknown: a machine's description does not list periodic wake-ups",
-                    ));
-                }
-            },
+            "read_to_read" => Some(law::read_to_read_ns(site)),
+            "tick_period" => Some(law::tick_period_ns(site, cpu_of(site, case.cpu).ok())),
+            "lost_throttled" => Some(law::throttled(site)),
+            "lost" => law::lost(site),
+            _ => None,
         };
-        Some(law.prediction())
+        Some(law.map_or_else(|| unknown(law::MEASURED), |law| law.prediction()))
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

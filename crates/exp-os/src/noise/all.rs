@@ -22,8 +22,8 @@
 //!
 //! ## Prediction
 //!
-//! The result of noise.activity on one CPU, and a little more: busy CPUs interrupt each other, and
-//! the kernel's own work finds no idle CPU. Before that, the tick's rate times its cost.
+//! Noise is measured, not predicted: a machine's description does not say what else runs. A quota
+//! for fewer CPUs than are busy takes the share that it does not grant.
 //!
 //! ## Reading the result
 //!
@@ -52,6 +52,7 @@ mod written;
 
 use bench::prelude::*;
 use host::format_cpus;
+use laws::noise::activity::MEASURED;
 use laws::noise::all as law;
 
 bench::experiment!(All);
@@ -157,28 +158,12 @@ impl Experiment for All {
         Ok(series)
     }
 
-    fn law(facts: Facts, case: &AtWork, _: &Case, metric: &Metric) -> Option<Prediction> {
-        let (site, name, cpu) = (facts.site, metric.name.as_ref(), case.one());
-        if name == "lost_plumb" {
-            return facts.known.is_none().then(|| match cpu {
-                None => law::lost_plumb().prediction(),
-                Some(_) => unknown(
-                    "unknown: the scheduler counts a thread's time but not its CPU; see cpu=all",
-                ),
-            });
+    fn law(facts: Facts, _: &AtWork, _: &Case, metric: &Metric) -> Option<Prediction> {
+        if facts.known.is_some() {
+            return None;
         }
-        let alone = match facts.known {
-            Some(known) => Some(known.figures("noise.activity", name).next()?.1),
-            None => None,
-        };
-        let law = match name {
-            "lost" => law::lost(site, alone, cpu),
-            "gap_rate" => law::gap_rate_hz(site, alone, cpu),
-            "gap" => law::gap_ns(site, alone, cpu),
-            _ if alone.is_some() => return None,
-            _ => law::longest_gap_ns(site, cpu.map_or(site.cpus.len(), |_| 1)),
-        };
-        Some(law.prediction())
+        let law = law::lost(facts.site).filter(|_| metric.name == "lost");
+        Some(law.map_or_else(|| unknown(MEASURED), |law| law.prediction()))
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

@@ -42,7 +42,7 @@
 //! scheduler usually preempts at once; occasionally it lets the spinner's slice end first
 //! (os.schedule's law). The prediction of `missed` follows from lateness and spacing. Real-time
 //! kernels (PREEMPT_RT) end ordinary threads' sleeps in a separate kernel thread, which adds a
-//! switch.
+//! switch. What else runs is in no description, so these ranges are in no score.
 //!
 //! ## Reading the result
 //!

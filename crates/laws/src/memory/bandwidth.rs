@@ -17,9 +17,11 @@ use crate::cpu::peak::{CORES_HZ, distinct_cores};
 use crate::cpu::{best_core_clock, core, is_guest, knows_clock};
 use crate::{Facts, Law, around, inverse, product, range, scaled};
 use bench::experiment::Site;
+use host::Core;
 use record::event::{Bound, Range, Side};
 use record::quantity::render;
 use record::unit::Unit;
+use std::collections::BTreeSet;
 
 /// Program bytes per cycle that memory instructions of this kernel allow a core.
 fn per_cycle(site: &Site, row: &Design, of: &Transfer) -> f64 {
@@ -190,6 +192,9 @@ fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
         let peak = memory_peak(site, &cpus);
         let most = product(peak.range, over_bus(of, streams));
         all = all.reshaped(|all| meet(all, most)).and("at most").with(&peak);
+        if let Some(link) = links(site, &cpus, of, streams) {
+            all = all.reshaped(|all| meet(all, link)).and("and what the links of its dies give");
+        }
     }
     all = match (of.op, of.stores) {
         (Op::Read, _) => all,
@@ -199,6 +204,40 @@ fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
     };
     let is_shared = is_guest(site) && of.level != Level::L2;
     Ok(all.when(is_shared, |all| all.widened(1.3, 1.15, "other guests share it")))
+}
+
+/// What the link between a die of AMD's core complexes and the memory gives reads, in B/s: 32 bytes
+/// a cycle of the fabric, which runs at 1.3 to 2 GHz (AMD's overviews of EPYC 7002, 7003 and 9004).
+/// Instances of Zen 3 and Zen 4 (sc-inspector-data by Spare Cores) read 37 to 50 GB/s through one.
+const LINK: Range = range(30e9, 41e9, 64e9);
+
+/// Bytes that the link takes on the way out, over those that it gives on the way in: 16 a cycle.
+const LINK_OUT: f64 = 0.5;
+
+/// Program bytes per second that the links of the CPUs' dies let through; `None` where a core has
+/// no such link or nothing tells the complexes apart.
+fn links(site: &Site, cpus: &[usize], of: &Transfer, streams: bool) -> Option<Range> {
+    let complexes_of_die = match core(site) {
+        Core::Zen2 => 2,
+        Core::Zen3 | Core::Zen4 | Core::Zen4c | Core::Zen5 | Core::Zen5c => 1,
+        _ => return None,
+    };
+    let own = site.host.cpu.cpus.iter().filter(|cpu| cpus.contains(&cpu.id));
+    let complexes: BTreeSet<usize> = own.filter_map(|cpu| cpu.llc_group).collect();
+    // A guest that shows a complex for each CPU does not say where they are.
+    let is_untold = is_guest(site) && complexes.len() == cpus.len();
+    if !is_large_of_complexes(site) || cpus.len() < 2 || complexes.is_empty() || is_untold {
+        return None;
+    }
+    let dies = complexes.len().div_ceil(complexes_of_die) as f64;
+    let (loads, stores) = of.moves();
+    let out = stores / (loads + stores);
+    let read = if streams { 1.0 } else { of.bus_ratio() } - out;
+    let way = |bytes: f64, share: f64| {
+        let most = if share > 0.0 { dies * bytes / share } else { f64::INFINITY };
+        scaled(LINK, most)
+    };
+    Some(meet(way(1.0, read), way(LINK_OUT, out)))
 }
 
 /// What threads on so many cores move over what one thread does.
