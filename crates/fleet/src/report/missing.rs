@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 const ROWS: usize = 200;
 /// Fewest slots that failed of a host that is called unreached.
 const UNREACHED_LEAST: usize = 2;
+/// Fewest ends that say that a clock is off.
+const PARTNERS_LEAST: usize = 3;
 
 /// Hosts without a file, or without an end, with the known reason.
 pub(super) fn lost(fleet: &Fleet) -> Vec<(String, String)> {
@@ -79,9 +81,12 @@ pub(super) fn unreached(fleet: &Fleet) -> Vec<(String, usize)> {
 /// Hosts whose clock is off by more than a quarter of a slot: before the sweep, or by most of the partners
 /// that they met.
 pub(super) fn clocks(fleet: &Fleet) -> Vec<String> {
+    let followed = |node: &&NodeFile| node.clock.as_ref().is_some_and(|clock| clock.is_corrected);
+    let wrong: HashSet<&str> =
+        fleet.nodes.iter().filter(followed).map(|node| node.header.host.as_str()).gather();
     let mut met: HashMap<&str, Vec<f64>> = HashMap::new();
-    for node in &fleet.nodes {
-        for pair in &node.pairs {
+    for node in fleet.nodes.iter().filter(|node| !followed(node)) {
+        for pair in node.pairs.iter().filter(|pair| !wrong.contains(pair.to.as_str())) {
             met.entry(&node.header.host).or_default().push(pair.offset_s);
             met.entry(&pair.to).or_default().push(-pair.offset_s);
         }
@@ -95,6 +100,8 @@ pub(super) fn clocks(fleet: &Fleet) -> Vec<String> {
                 let peers = counted(clock.peers.len(), "peer");
                 (clock.offset_s, format!("{peers}; it measured by their clock"))
             }
+            // Of two ends that differ none is known to be right.
+            None if partners.len() < PARTNERS_LEAST => return None,
             None => (median(partners)?, format!("{} that it met", counted(partners.len(), "end"))),
         };
         let side = if offset_s < 0.0 { "ahead of" } else { "behind" };
