@@ -26,8 +26,9 @@ const MEASURING: [&str; 11] = [
     "crates/stats/src",
 ];
 
-/// Machines that reports compare with (`src/sheet`).
+/// Machines that reports compare with (`src/sheet`), and what they begin with.
 const SHEETS: &str = "data/sheets";
+const KINDS: &str = "data/kinds.sheet";
 
 /// The machines of the published reports (`src/published`).
 const PUBLISHED: &str = "data/published";
@@ -65,10 +66,10 @@ fn main() {
         packed.write_all(text.as_bytes()).expect("the build's directory can be written");
         packed.finish().expect("the build's directory can be written");
     };
-    pack("sheets", &sheets());
+    pack("sheets", &without_descriptions(&(read(Path::new(KINDS)) + &texts(SHEETS))));
     pack("REFERENCES.md", &read(Path::new(BIBLIOGRAPHY)));
     pack("words.md", &read(Path::new(WORDS)));
-    pack("published", &published());
+    pack("published", &texts(PUBLISHED));
 }
 
 /// Whether a program can be linked with an argument, as the binary will be.
@@ -86,41 +87,23 @@ fn links(argument: &str, out: &Path) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// The machines of the published reports as one object, by their names.
-fn published() -> String {
-    let member = |file: PathBuf| {
-        let name = file.file_stem().expect("a file has a name").to_string_lossy();
-        format!("\"{name}\":{}", read(&file))
-    };
-    let members: Vec<String> = listed(PUBLISHED).into_iter().map(member).collect();
-    format!("{{{}}}", members.join(","))
+/// The files of a directory, one after another.
+fn texts(directory: &str) -> String {
+    listed(directory).iter().map(|file| read(file)).collect()
 }
 
-/// What reports compare with, of all sheets: for each a line `= NAME`, the line of its source, and
-/// the lines of its figures, each with its key and the value that reports print.
-fn sheets() -> String {
-    let mut sheets = String::new();
-    for file in listed(SHEETS) {
-        let name = file.file_stem().expect("a file has a name").to_string_lossy();
-        sheets.push_str(&format!("= {name}\n"));
-        // The first line opens the sheet.
-        for line in read(&file).lines().skip(1) {
-            if line.starts_with('{') {
-                sheets.push_str(&printed(line).expect("a figure as plumb writes it"));
-            } else if line.starts_with("  \"source\"") {
-                sheets.push_str(&format!("{line}\n"));
-            }
+/// What reports compare with, of all sheets: the names, the sources and the tables of figures.
+fn without_descriptions(sheets: &str) -> String {
+    let (mut text, mut is_table) = (String::new(), false);
+    for line in sheets.lines() {
+        let is_head = ["plumb sheet ", "["].iter().any(|begin| line.starts_with(begin));
+        is_table = line.starts_with("= ") || is_table && !is_head;
+        if is_head || is_table || line.starts_with("source/") {
+            text.push_str(line);
+            text.push('\n');
         }
     }
-    sheets
-}
-
-/// A figure without its unit, interval and facts: the value while the core was alone, if it is there.
-fn printed(figure: &str) -> Option<String> {
-    let (key, figure) = figure.split_once(",\"unit\":")?;
-    let (_, figure) = figure.split_once("\"alone\":").unwrap_or(("", figure));
-    let (value, _) = figure.split_once("\"value\":")?.1.split_once([',', '}'])?;
-    Some(format!("{key},\"value\":{value}}}\n"))
+    text
 }
 
 fn read(file: &Path) -> String {

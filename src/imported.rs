@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const FOLDER: &str = "machines";
 
 /// What ends the name of a sheet's file.
-const ENDING: &str = ".json";
+const ENDING: &str = ".sheet";
 
 /// Names that mean runs of this machine.
 const TAKEN: [&str; 2] = ["last", "last-crosscheck"];
@@ -96,7 +96,7 @@ mod tests {
     fn a_name_leads_nowhere_else() {
         let store = Store::here();
         let file = path(&store, "aws/m7i.large").expect("a name");
-        assert!(file.ends_with("machines/aws/m7i.large.json"));
+        assert!(file.ends_with("machines/aws/m7i.large.sheet"));
         for name in ["", "/etc/passwd", "../x", "aws/..", "aws//x", "published/r1", "a b", "last"] {
             assert!(path(&store, name).is_err(), "{name}");
         }

@@ -209,9 +209,15 @@ fn page(experiment: &dyn AnyExperiment, site: &Site) -> String {
 #[cfg(test)]
 mod tests {
     use super::{explained, laid_out, meaning, page, references, rows, works};
+    use analysis::compare::{Measured, compare};
+    use analysis::history::History;
+    use analysis::paired::paired;
+    use analysis::{figures, sample};
     use bench::experiment::Preset;
     use catalogue::FAMILIES;
-    use report::document::Block;
+    use report::build;
+    use report::document::{Block, Document, Section};
+    use report::terminal::{Look, screen};
     use session::fixtures::recorded_sites;
     use std::collections::BTreeSet;
     use std::path::Path;
@@ -223,12 +229,11 @@ mod tests {
         );
         assert_eq!((found.title.as_str(), found.summary.as_str()), ("a.b: Title", "What?"));
         let section = &found.sections[0];
-        let texts = section.blocks.iter().map(|(_, block)| match block {
-            Block::Paragraph(text) => text.as_str(),
-            other => panic!("{other:?}"),
-        });
         assert_eq!(section.heading, "Question");
-        assert_eq!(texts.collect::<Vec<_>>(), ["How long is it?", "• one more", "• two"]);
+        // Lines of a paragraph and of an item are one.
+        let texts =
+            ["How long is it?", "• one more", "• two"].map(|text| Block::text(text).for_all());
+        assert_eq!(section.blocks, texts);
     }
 
     #[test]
@@ -241,47 +246,60 @@ mod tests {
         assert!(trip.contains("plumb explain net.rtt"), "{trip}");
         let null = explained("null call").unwrap_or_default();
         assert!(null.contains("plumb explain os.syscall"), "{null}");
-        let verdicts = [
-            "within",
-            "overlaps",
-            "slower",
-            "faster",
-            "impossible",
-            "no prediction",
-            "no interval",
-        ];
-        let headings = [
-            "QUALITY",
-            "SCORE",
-            "LOOK AT",
-            "NEXT",
-            "base hardware",
-            "software overhead",
-            "estimate",
-            "predicted",
-            "measured",
-            "interval",
-            "ratio",
-            "sd",
-            "trials",
-            "cycles",
-            "verdict",
-        ];
-        let marks = [
-            "§",
-            "alone",
-            "as found",
-            "no interval",
-            "two modes",
-            "disturbed",
-            "steal",
-            "skipped",
-            "failed",
-        ];
-        for word in verdicts.iter().chain(&headings).chain(&marks) {
+        assert_eq!(explained("selftest.ecko"), None);
+    }
+
+    /// Headings of tables and names of values; verdicts, which are the last cells of rows.
+    fn words(document: &Document) -> BTreeSet<String> {
+        let mut words = BTreeSet::new();
+        for (_, block) in document.sections.iter().flat_map(|section| &section.blocks) {
+            match block {
+                Block::KeyValues(pairs) => words.extend(pairs.iter().map(|(name, _)| name.clone())),
+                Block::Table(table) => {
+                    words.extend(table.columns.iter().map(|column| column.heading.clone()));
+                    let is_verdict =
+                        table.columns.last().is_some_and(|column| column.heading == "verdict");
+                    let last = table.rows.iter().filter_map(|row| row.cells.last());
+                    let verdicts = last.filter(|_| is_verdict).map(|cell| cell.text.clone());
+                    words.extend(verdicts);
+                }
+                _ => {}
+            }
+        }
+        words
+    }
+
+    #[test]
+    fn each_word_of_what_is_printed_is_explained() {
+        let run = sample::run();
+        let summary = build::summary::screen(&run);
+        let screen = screen(&summary, &[], Look { width: 100, colours: false });
+        let keys = Block::Table(summary.keys).for_all();
+        let mut all = words(&Document::new("", "", vec![Section::new("", "", vec![keys])]));
+        // Labels stand in capitals at the beginning of lines.
+        all.extend(screen.lines().map(|line| {
+            let is_label =
+                |word: &&str| word.len() > 1 && word.bytes().all(|one| one.is_ascii_uppercase());
+            line.split(' ').take_while(is_label).collect::<Vec<_>>().join(" ")
+        }));
+        let runs = [(); 2].map(|()| Measured { run: &run, figures: figures(&run) });
+        let comparison = compare(&runs, &History::default()).expect("two runs");
+        all.extend(words(&build::compare::build(&comparison, false)));
+        let figures = paired(&run, &run);
+        let pairs =
+            build::paired::Comparison { commands: ["a", "b"], runs: ["a", "b"], figures: &figures };
+        all.extend(words(&build::paired::build(&pairs)));
+        assert!(["LOOK AT", "CPU", "AROUND", "B / A"].iter().all(|word| all.contains(*word)));
+        // In captions, notes and lines of the screen.
+        let others =
+            ["§", "alone", "as found", "no interval", "two modes", "disturbed", "steal", "%"];
+        all.extend(others.map(str::to_owned));
+        for word in all.iter().filter(|word| !word.is_empty()) {
+            // `1.4× slower`, `no change seen (±3 %)`
+            let word = word.split_once("× ").map_or(word.as_str(), |(_, word)| word);
+            let word = word.split(" seen").next().unwrap_or(word);
             assert!(meaning(word).is_some(), "{word} is not in docs/guide/words.md");
         }
-        assert_eq!(explained("selftest.ecko"), None);
     }
 
     /// The keys in brackets of a manual's sources.

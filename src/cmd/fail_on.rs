@@ -24,8 +24,6 @@ pub(crate) enum Word {
     Faster,
     /// Either, and changes of metrics without a better side.
     Changed,
-    /// A node that went another way than the others.
-    Apart,
     /// Figures that the base has and the new run lacks, for any reason.
     Missing,
     Never,
@@ -37,7 +35,6 @@ impl Word {
             Word::Slower => "slower",
             Word::Faster => "faster",
             Word::Changed => "changed",
-            Word::Apart => "apart",
             Word::Missing => "missing",
             Word::Never => "never",
         }
@@ -60,11 +57,6 @@ impl Rule {
         self.least
     }
 
-    /// Whether it is about some figures only.
-    pub(crate) fn has_scope(&self) -> bool {
-        self.scope.is_some()
-    }
-
     /// Whether its figures are to be tested; `missing` and `never` ask for none.
     pub(crate) fn needs_tests(&self) -> bool {
         !matches!(self.word, Word::Missing | Word::Never)
@@ -72,7 +64,7 @@ impl Rule {
 
     /// Whether it names a size that a change of figures is to have.
     pub(crate) fn has_size(&self) -> bool {
-        self.least > 0.0 && self.word != Word::Apart
+        self.least > 0.0
     }
 
     /// Whether a figure is in its scope.
@@ -87,7 +79,7 @@ impl Rule {
             Word::Slower => direction == Direction::Worse,
             Word::Faster => direction == Direction::Better,
             Word::Changed => true,
-            Word::Apart | Word::Missing | Word::Never => false,
+            Word::Missing | Word::Never => false,
         };
         is_word && (ratio - 1.0).abs() >= self.least
     }
@@ -158,19 +150,19 @@ fn share(text: &str) -> Option<f64> {
 mod tests {
     use super::{Word, parse, rule};
 
-    const WORDS: [Word; 6] =
-        [Word::Slower, Word::Faster, Word::Changed, Word::Apart, Word::Missing, Word::Never];
+    const WORDS: [Word; 5] =
+        [Word::Slower, Word::Faster, Word::Changed, Word::Missing, Word::Never];
 
     #[test]
     fn rules_are_a_word_a_size_and_a_selector() {
         let of = |text: &str| rule(text, &WORDS).unwrap();
         let found = of("slower:5%@memory.latency:pages=huge");
-        assert_eq!((found.word, found.least, found.has_scope()), (Word::Slower, 0.05, true));
+        assert_eq!((found.word, found.least, found.scope.is_some()), (Word::Slower, 0.05, true));
         assert_eq!(of("changed:0.5%").least, 0.005);
         assert_eq!(of("faster").least, 0.0);
         assert_eq!(of("never").word, Word::Never);
         assert_eq!(of("missing@memory").word, Word::Missing);
-        assert_eq!((of("apart:5%").word, of("apart:5%").has_size()), (Word::Apart, false));
+        assert!(of("slower:5%").has_size() && !of("slower").has_size());
     }
 
     #[test]
@@ -188,10 +180,10 @@ mod tests {
             assert!(error.contains(part), "{text}: {error}");
         }
         // A word of another command does not belong to this one.
-        let error = rule("apart", &[Word::Slower, Word::Never]).unwrap_err();
+        let error = rule("faster", &[Word::Slower, Word::Never]).unwrap_err();
         let named = WORDS.map(Word::name).into_iter().filter(|name| error.contains(name));
         // The third is what was typed.
-        assert_eq!(named.collect::<Vec<_>>(), ["slower", "apart", "never"], "{error}");
+        assert_eq!(named.collect::<Vec<_>>(), ["slower", "faster", "never"], "{error}");
         let both = ["never".to_owned(), "slower".to_owned()];
         assert!(parse(&both, &WORDS).unwrap_err().contains("no other rule"));
     }

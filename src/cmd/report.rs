@@ -275,8 +275,8 @@ mod tests {
         let look = Look { width: 100, colours: false };
         for (is_being_written, is_offered) in [(false, true), (true, false)] {
             let text = screen(&run, "last", is_being_written, look);
-            assert_eq!(text.contains("plumb run --resume last"), is_offered, "{text}");
-            assert!(text.contains("plumb report last --full"));
+            assert_eq!(text.contains("--resume last"), is_offered, "{text}");
+            assert!(text.contains("report last --full"));
         }
     }
 }

@@ -6,9 +6,12 @@ use crate::cmd::fail_on::parse;
 use crate::cmd::rendered::{Format, Shown};
 use crate::cmd::{Failure, output, stored, usage};
 use analysis::trend::{Chance, Over, RunPoint, TrendRun, Trends, trends_by};
+use catalogue::find;
 use record::key::{Key, Value};
+use record::metric::Metric;
 use record::order::InOrder;
 use record::quantity::parse_integer;
+use record::unit::Unit;
 use report::{build, counted, html, markdown, terminal, trend};
 use session::select::{glob, nearest, parted};
 use session::store::Store;
@@ -193,6 +196,14 @@ fn run_of((name, facts): &(String, Facts)) -> TrendRun {
     }
 }
 
+/// The unit in which people read a figure: shares of an experiment that this plumb has are in percent.
+fn shown_unit(key: &Key, about: &About) -> Unit {
+    let metrics = find(&key.experiment).map_or(&[][..], |experiment| experiment.card().metrics);
+    let metric =
+        metrics.iter().find(|metric| metric.name == key.metric && metric.unit == about.unit);
+    metric.map_or(about.unit, Metric::shown_unit)
+}
+
 /// A figure over the runs that have it.
 fn over((key, about): &Found, points: &Points, runs: &[&(String, Facts)]) -> Over {
     let found = || {
@@ -201,7 +212,7 @@ fn over((key, about): &Found, points: &Points, runs: &[&(String, Facts)]) -> Ove
     };
     let over = Over {
         key: key.clone(),
-        unit: about.unit,
+        unit: shown_unit(key, about),
         better: about.better,
         kind: about.kind,
         points: found()

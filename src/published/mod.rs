@@ -28,7 +28,8 @@ pub(crate) const AS_REPORTED: &str = "as_reported";
 
 /// The machines by their names after the prefix.
 pub(crate) static SHEETS: LazyLock<BTreeMap<String, Sheet>> = LazyLock::new(|| {
-    serde_json::from_str(&packed!("published")).expect("a test reads every machine")
+    let sheets = Sheet::read_all(&packed!("published")).expect("a test reads every machine");
+    sheets.into_iter().collect()
 });
 
 /// Parameters of [`preset`] and of the tables: how long the rates are sustained, which R3 shows over

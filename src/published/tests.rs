@@ -90,15 +90,11 @@ fn rows() -> impl Iterator<Item = (&'static String, &'static Sheet, &'static Fig
 
 #[test]
 fn every_machine_is_a_sheet_with_a_report() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/published");
     assert_eq!(SHEETS.len(), 6);
     for (name, sheet) in SHEETS.iter() {
-        let text = std::fs::read_to_string(directory.join(format!("{name}.json")));
-        let read = Sheet::read(&text.expect("it is in the repository"));
-        let read = read.unwrap_or_else(|why| panic!("{name}: {why}"));
-        assert_eq!(read.figures.len(), sheet.figures.len());
-        assert!(read.report.is_some_and(|report| name.starts_with(&report.name.to_lowercase())));
-        for figure in &read.figures {
+        let report = sheet.report.as_ref().expect("a report");
+        assert!(name.starts_with(&report.name.to_lowercase()));
+        for figure in &sheet.figures {
             let about = format!("{name} {} {}", figure.table, figure.key());
             let is_stated = |fact: &str| figure.fact(fact).is_some_and(|text| !text.is_empty());
             assert!(!figure.table.is_empty() && is_stated("statistic"), "{about}");

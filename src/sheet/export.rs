@@ -1,6 +1,6 @@
 //! From a run to a sheet.
 
-use super::{Estimate, FILES, FORMAT, Figure, Format, Sheet};
+use super::{Estimate, FILES, Figure, Sheet};
 use analysis::figure::{self, Condition};
 use analysis::figures;
 use anyhow::{Context as _, Result, ensure};
@@ -34,19 +34,22 @@ pub fn text(run: &Run) -> Result<(String, bool)> {
     let files_left_out = !has_files && all.iter().any(|of| of.family() == "fs");
     let taken = all.iter().filter(|of| has_files || of.family() != "fs");
     let date = header.started.get(.."2026-11-25".len()).unwrap_or_default();
+    let taken: Vec<Figure> = taken.filter_map(|of| of_figure(run, of)).collect();
+    // What is redacted is found in JSON, by the names of its members.
+    let redaction = Redaction::from_header(&serde_json::to_string(header)?);
+    let host = redaction.line(&serde_json::to_string(&described(host, mount))?);
+    let taken = redaction.line(&serde_json::to_string(&taken)?);
     let sheet = Sheet {
-        sheet: Format(FORMAT),
         source: format!(
             "a {} run of plumb {} ({}) on {date}",
             header.options.preset, header.plumb, header.build
         ),
         cpus: header.cpus.clone(),
-        host: described(host, mount),
-        figures: taken.filter_map(|of| of_figure(run, of)).collect(),
+        host: serde_json::from_str(&host)?,
+        figures: serde_json::from_str(&taken)?,
         report: None,
     };
-    let redaction = Redaction::from_header(&serde_json::to_string(header)?);
-    let text = redaction.line(&sheet.text()?);
+    let text = sheet.text()?;
     Sheet::read(&text).context("no sheet can be made of this run")?;
     Ok((text, files_left_out))
 }

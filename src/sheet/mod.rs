@@ -7,10 +7,12 @@ pub mod export;
 mod fit;
 #[cfg(test)]
 mod judge;
+mod rows;
 #[cfg(test)]
 mod score;
 #[cfg(test)]
 mod tests;
+mod text;
 #[cfg(test)]
 mod widths;
 
@@ -28,18 +30,14 @@ use record::unit::Unit;
 use record::view::View;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Version of the format of sheets.
-const FORMAT: u32 = 1;
+use text::{Refused, Section};
 
 /// Where the directory for files is mounted in a sheet, which has no paths.
 const FILES: &str = "/";
 
 /// A machine with its figures.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct Sheet {
-    sheet: Format,
     /// Where the figures come from: a run of plumb, or a publication.
     pub source: String,
     /// CPUs that were measured on, the measuring thread's first.
@@ -49,7 +47,6 @@ pub struct Sheet {
     /// The figures, at least one.
     pub figures: Vec<Figure>,
     /// The report that printed the figures, of a published machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
 }
 
@@ -117,38 +114,6 @@ pub struct Plot {
     pub settings: Vec<String>,
 }
 
-/// [`FORMAT`]: no other is read.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(try_from = "u32")]
-struct Format(u32);
-
-impl TryFrom<u32> for Format {
-    type Error = String;
-
-    fn try_from(format: u32) -> Result<Format, String> {
-        match format {
-            FORMAT => Ok(Format(format)),
-            _ => Err(format!("a sheet of format {format}; this plumb reads format {FORMAT}")),
-        }
-    }
-}
-
-/// Why a sheet is not read.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {why}")]
-pub struct Refused {
-    line: usize,
-    why: String,
-}
-
-impl From<serde_json::Error> for Refused {
-    fn from(error: serde_json::Error) -> Refused {
-        let (line, why) = (error.line(), error.to_string());
-        let why = why.rsplit_once(" at line ").map_or(&*why, |(why, _)| why).to_owned();
-        Refused { line, why }
-    }
-}
-
 /// A measured figure. All quantities but the cycles are in the metric's unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -194,105 +159,90 @@ struct Estimate {
     ci: Option<(f64, f64)>,
 }
 
-/// A figure as `build.rs` packs it.
-#[derive(Deserialize)]
-struct Packed {
-    experiment: String,
-    case: CaseId,
-    metric: String,
-    value: f64,
-}
-
 /// The machines of `data/sheets`, with their figures as reports print them.
 pub fn machines() -> Vec<Machine> {
-    let (text, mut all) = (packed!("sheets"), Vec::<Machine>::new());
-    for line in text.lines() {
-        let line = line.trim_end_matches(',');
-        if let Some(name) = line.strip_prefix("= ") {
-            let name = format!("sheet/{name}");
-            all.push(Machine { name, source: String::new(), values: BTreeMap::new() });
-            continue;
-        }
-        let machine = all.last_mut().expect("a name comes first");
-        match line.split_once("\"source\": ") {
-            Some(("  ", source)) => {
-                machine.source = serde_json::from_str(source).expect("a test reads every source");
-            }
-            _ => {
-                let figure = serde_json::from_str(line).expect("a test reads every figure");
-                let Packed { experiment, case, metric, value } = figure;
-                machine.values.insert(Key::new(&experiment, &case.unplaced(), &metric), value);
-            }
-        }
-    }
+    let text = packed!("sheets");
+    let sections = text::sections(&text).expect("a test reads every sheet");
+    let machine = |section: Section| Machine {
+        name: format!("sheet/{}", section.name),
+        source: section.source().expect("a test reads every source"),
+        values: section
+            .figures
+            .iter()
+            .map(|(_, figure)| (figure.key(), figure.printed()))
+            .collect(),
+    };
+    let sections = sections.into_iter().filter(Section::is_machine);
+    let mut all: Vec<Machine> = sections.map(machine).collect();
+    all.sort_by(|one, other| one.name.cmp(&other.name));
     all
 }
 
-/// The sheets of `data/sheets`: name and text.
+/// The sheets of `data/sheets` by their names, read after the kinds of machines.
 #[cfg(test)]
-fn sheets() -> Vec<(String, String)> {
-    let sheets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sheets");
-    let files = std::fs::read_dir(sheets).expect("the sheets are in the repository");
-    let paths = files.map(|entry| entry.expect("it can be listed").path());
-    let sheet = |path: &std::path::PathBuf| {
-        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        (name, std::fs::read_to_string(path).expect("it can be read"))
+fn sheets() -> BTreeMap<String, Sheet> {
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+    let read = |path| std::fs::read_to_string(path).expect("it is in the repository");
+    let kinds = read(data.join("kinds.sheet"));
+    let files = std::fs::read_dir(data.join("sheets")).expect("the sheets are in the repository");
+    let file = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.expect("it can be listed").path();
+        let text = kinds.clone() + &read(path.clone());
+        let row = |line: usize| text.lines().nth(line - 1).unwrap_or_default().to_owned();
+        Sheet::read_all(&text)
+            .unwrap_or_else(|why| panic!("{}: {why}: {}", path.display(), row(why.line)))
     };
-    paths.collect::<BTreeSet<_>>().iter().map(sheet).collect()
+    files.flat_map(file).collect()
 }
 
 impl Sheet {
-    /// A sheet from its text. Errors: what is wrong with it, and in which line.
+    /// The sheet of a text that describes one machine. Errors: what is wrong with it, and in which line.
     pub fn read(text: &str) -> Result<Sheet, Refused> {
-        let sheet: Sheet = serde_json::from_slice(text.as_bytes())?;
-        let refuse = |(member, nth): (&str, usize), why| {
-            let lines = text.lines().enumerate();
-            let mut named = lines.flat_map(|(at, line)| line.matches(member).map(move |_| at + 1));
-            Refused { line: named.nth(nth).unwrap_or_default(), why }
-        };
-        sheet.checked().map_err(|(place, why)| refuse(place, why))
+        let mut all = Sheet::read_all(text)?;
+        match all.pop() {
+            Some((_, sheet)) if all.is_empty() => Ok(sheet),
+            found => {
+                let count = all.len() + usize::from(found.is_some());
+                Err(Refused { line: 1, why: format!("{count} machines in place of one") })
+            }
+        }
     }
 
-    /// The sheet, if a machine can be as it says. Errors: what is impossible, with the member that says
-    /// so and its number among those of this name.
-    fn checked(self) -> Result<Sheet, ((&'static str, usize), String)> {
+    /// The machines of a text, with their names, which a text of one machine may leave empty.
+    /// Errors: what is wrong with it, and in which line.
+    pub fn read_all(text: &str) -> Result<Vec<(String, Sheet)>, Refused> {
+        let sections = text::sections(text)?.into_iter().filter(Section::is_machine);
+        sections.map(|section| Ok((section.name.to_owned(), section.sheet()?))).collect()
+    }
+
+    /// The sheet, if a machine can be as it says. Errors: what is impossible, with the number of the
+    /// figure that is.
+    fn checked(self) -> Result<Sheet, (Option<usize>, String)> {
         let has = self.host.cpu.usable();
         if let Some(cpu) = self.cpus.iter().find(|cpu| !has.contains(cpu)) {
-            return Err((("\"cpus\"", 0), format!("the machine has no CPU {cpu}")));
+            return Err((None, format!("the machine has no CPU {cpu}")));
         }
-        if self.cpus.is_empty() {
-            return Err((("\"cpus\"", 0), "no CPU is named".to_owned()));
-        }
-        if self.figures.is_empty() {
-            return Err((("\"figures\"", 0), "no figure".to_owned()));
+        let missing = [
+            (self.source.is_empty(), "the source of the figures"),
+            (self.cpus.is_empty(), "the CPUs that were measured on"),
+            (self.figures.is_empty(), "a figure"),
+        ];
+        if let Some((_, what)) = missing.iter().find(|(is_missing, _)| *is_missing) {
+            return Err((None, format!("{what} is missing")));
         }
         let mut keys = BTreeSet::new();
         for (nth, figure) in self.figures.iter().enumerate() {
-            let place = ("\"experiment\"", nth);
-            figure.check().map_err(|why| (place, why))?;
+            figure.check().map_err(|why| (Some(nth), why))?;
             if !keys.insert(figure.key()) {
-                return Err((place, format!("{} is there twice", figure.key())));
+                return Err((Some(nth), format!("{} is there twice", figure.key())));
             }
         }
         Ok(self)
     }
 
-    /// Its text: a line for each figure. Errors: it has what JSON has not.
+    /// Its text. Errors: it has what JSON has not.
     pub fn text(&self) -> serde_json::Result<String> {
-        #[derive(Serialize)]
-        struct Head<'sheet> {
-            sheet: Format,
-            source: &'sheet str,
-            cpus: &'sheet [usize],
-            host: &'sheet Host,
-        }
-        let Sheet { sheet, source, cpus, host, figures, report: _ } = self;
-        let head = Head { sheet: *sheet, source, cpus, host };
-        let head = serde_json::to_string_pretty(&head)?;
-        let lines: Vec<String> =
-            figures.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
-        let head = head.trim_end_matches("\n}");
-        Ok(format!("{head},\n  \"figures\": [\n{}\n  ]\n}}\n", lines.join(",\n")))
+        text::text(self)
     }
 }
 
@@ -312,7 +262,6 @@ impl Figure {
     }
 
     /// The value that a report prints: while the core was this machine's alone, where that is known.
-    #[cfg(test)]
     fn printed(&self) -> f64 {
         self.estimate_printed().0
     }

@@ -74,7 +74,7 @@ pub(super) struct Judged<'a> {
 
 pub(super) fn machines() -> Vec<Machine> {
     let mut all: Vec<Machine> =
-        sheets().into_iter().map(|(name, text)| read(&name, &text)).collect();
+        sheets().iter().map(|(name, sheet)| of_sheet(name, sheet)).collect();
     for (name, sheet) in SHEETS.iter() {
         let scored = sheet.figures.iter().filter(|figure| figure.scored);
         let figures: Vec<Measured> = scored.map(of_report).collect();
@@ -91,10 +91,6 @@ fn of_report(figure: &Figure) -> Measured {
     let others = figure.case.0.iter().filter(|(name, _)| name != AS_REPORTED);
     let case = Case::new(CaseId(others.cloned().collect()));
     Measured { experiment, metric, case, value: figure.value }
-}
-
-fn read(name: &str, text: &str) -> Machine {
-    of_sheet(name, &Sheet::read(text).unwrap_or_else(|why| panic!("{name}: {why}")))
 }
 
 /// The machine of a sheet, with all its figures in their order.

@@ -1,6 +1,8 @@
-use super::{Refused, Sheet, export, machines, sheets};
+use super::text::Refused;
+use super::{Figure, Sheet, export, machines, sheets};
 use analysis::figure::Condition;
 use analysis::figures;
+use record::key::Value;
 use record::run::Run;
 use std::path::Path;
 
@@ -11,15 +13,70 @@ fn stored(name: &str) -> Run {
 
 #[test]
 fn every_sheet_of_the_repository_is_a_machine_to_compare_with() {
-    let machines = machines();
-    let sheets = sheets();
+    let (machines, sheets) = (machines(), sheets());
     assert_eq!(machines.len(), sheets.len());
-    for (machine, (name, text)) in machines.into_iter().zip(sheets) {
-        let sheet = Sheet::read(&text).unwrap_or_else(|why| panic!("{name}: {why}"));
+    for (machine, (name, sheet)) in machines.into_iter().zip(sheets) {
         assert_eq!((machine.name, machine.source), (format!("sheet/{name}"), sheet.source));
         let figures = sheet.figures.iter().map(|figure| (figure.key(), figure.printed()));
         assert_eq!(machine.values, figures.collect());
     }
+}
+
+/// Two machines of a kind, with a table of their figures.
+const TWO: &str = "plumb sheet 2
+# A kind has no figures.
+[kind]
+source/text = \"{who} on {what}\"
+source/who = \"somebody\"
+cpu/vendor = \"AuthenticAMD\"
+cpu/cpus[]/allowed = true
+cpu/cpus[]/online = true
+cpu/cpus[]/frequency = {}
+cpu/cpus[]/kind = \"uniform\"
+cpu/model = 17
+[small: kind]
+source/what = \"a notebook\"
+cpus: 0
+cpu/cpus[]/id: 0-1
+cpu/cpus[]/smt_siblings: [0-1]*2
+[large: small]
+source/what = \"a server\"
+cpus: 0-3
+cpu/cpus[]/id: 0-3
+cpu/cpus[]/smt_siblings: [0,2] [1,3] [0,2] [1,3]
+cpu/cpus[]/frequency/max_hz = 4000000000
+cpu/model = null
+[small large]
+= os.syscall latency ns call {\"at\":{\"depth\":[1,2]}}
+getpid 50 60.5
+write_null - 70 {\"at\":{\"depth\":32}}
+";
+
+#[test]
+fn machines_of_a_kind_share_what_it_states() {
+    let all = Sheet::read_all(TWO).expect("they can be read");
+    let names: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["small", "large"]);
+    let [small, large] = [&all[0].1, &all[1].1];
+    assert_eq!(small.source, "somebody on a notebook");
+    assert_eq!(large.source, "somebody on a server");
+    let models = [small.host.cpu.model, large.host.cpu.model];
+    assert_eq!(models, [Some(17), None]);
+    assert_eq!(large.host.cpu.vendor.as_deref(), Some("AuthenticAMD"));
+    assert_eq!((small.host.cpu.usable().len(), large.cpus.len()), (2, 4));
+    let cpu = &large.host.cpu.cpus[3];
+    assert_eq!((cpu.id, &*cpu.smt_siblings), (3, &[1, 3][..]));
+    assert_eq!(cpu.frequency.max_hz, Some(4_000_000_000));
+    let figures = |sheet: &Sheet| -> Vec<(String, f64, Option<u64>)> {
+        let depth = |figure: &Figure| figure.at.get("depth").and_then(Value::int);
+        let figures = sheet.figures.iter();
+        figures.map(|figure| (figure.case.to_string(), figure.value, depth(figure))).collect()
+    };
+    let named = |call: &str| format!("call={call}");
+    assert_eq!(figures(small), [(named("getpid"), 50.0, Some(1))]);
+    let expected = [(named("getpid"), 60.5, Some(2)), (named("write_null"), 70.0, Some(32))];
+    assert_eq!(figures(large), expected);
+    assert!(Sheet::read(TWO).is_err(), "it is of two machines");
 }
 
 const RECORD: &str = "quick.jsonl.gz";
@@ -65,7 +122,7 @@ fn a_sheet_names_no_machine_and_no_user() {
     ]);
     let (text, _) = export::text(&run).expect("it can be made");
     let words =
-        ["alice", "secret", "85eb4e1f", "57793bb7", "525400", "10.0.0.7", "/home", "/files"];
+        ["alice", "secret", "85eb4e1f", "57793bb7", "525400", "10.0.0.7", "/home/", "/files"];
     for word in words {
         assert!(!text.contains(word), "{word}");
     }
@@ -126,48 +183,88 @@ fn what_is_wrong_is_refused_with_its_line() {
         let refused = Sheet::read(text).map(|_| ());
         assert_eq!(refused.map_err(|Refused { line, .. }| line), Err(line));
     };
-    let first = line_of(&text, "{\"experiment\"");
-    let lines: Vec<&str> = text.lines().collect();
-    // One figure after another is changed, so that each refusal names another line.
-    let changes: [&dyn Fn(&mut serde_json::Value); 12] = [
-        &|figure| figure["experiment"] = "os.nothing".into(),
-        &|figure| figure["metric"] = "nothing".into(),
-        &|figure| figure["unit"] = "ratio".into(),
-        &|figure| figure["case"]["nothing"] = 1.into(),
-        &|figure| figure["nothing"] = 1.into(),
-        &|figure| {
-            figure["value"] = (-1.0).into();
-            figure["ci"] = vec![-2.0, 1.0].into();
-        },
-        &|figure| figure["ci"] = vec![1e9, 2e9].into(),
-        &|figure| figure["value"] = serde_json::Value::Null,
-        &|figure| figure["alone"] = serde_json::json!({"value": 1.0, "ci": [2.0, 3.0]}),
-        &|figure| figure["cycles"] = (-3.0).into(),
-        &|figure| drop(figure.as_object_mut().expect("an object").remove("unit")),
-        &|figure| {
-            *figure = serde_json::from_str(lines[first - 1].trim_end_matches(',')).expect("JSON")
-        },
-    ];
-    for (at, change) in changes.iter().enumerate() {
-        let line = first + at;
-        let mut figure = serde_json::from_str(lines[line].trim_end_matches(',')).expect("JSON");
-        change(&mut figure);
-        let mut lines = lines.clone();
-        let figure = format!("{figure},");
-        lines[line] = &figure;
-        check(&lines.join("\n"), line + 1);
+    // One line is changed.
+    let changed = |line: usize, to: &str| {
+        let lines = text.lines().enumerate();
+        let lines = lines.map(|(nth, of)| if nth + 1 == line { to } else { of });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let head = text.lines().position(|line| line.starts_with("= ")).expect("a table") + 1;
+    for to in [
+        "= os.syscall latency",
+        "= os.nothing latency ns call\nmade_up 5",
+        "= os.syscall nothing ns call\nmade_up 5",
+        "= os.syscall latency ratio call\nmade_up 5",
+        "= os.syscall latency furlong call\nmade_up 5",
+        "= os.syscall latency ns nothing\nmade_up 5",
+    ] {
+        let text = format!("{text}{to}\n");
+        check(&text, text.lines().count());
     }
-    // Another version, another format, half a sheet, no figures.
-    check(&text.replace("\"sheet\": 1", "\"sheet\": 2"), 2);
-    check("{\"event\":\"header\",\"format\":4}\n{\"event\":\"plan\"}\n", 1);
-    check(&lines[..first + 3].join("\n"), first + 3);
-    check(&format!("{}\n  ]\n}}\n", lines[..first - 1].join("\n")), first - 1);
-    // A machine that cannot be.
-    let cpus = line_of(&text, "\"cpus\"");
-    check(&text.replacen("\"cpus\": [\n", "\"cpus\": [\n99,\n", 1), cpus);
-    let kind = line_of(&text, "\"page_bytes\"");
-    check(&text.replacen("\"page_bytes\": ", "\"page_bytes\": -", 1), kind);
-    let given = line_of(&text, "\"given\"");
-    let fact = "\"given\": {\"cpu.max_hz\": {\"text\": \"4.2\", \"value\": 4.2}}";
-    check(&text.replacen("\"given\": {}", fact, 1), given);
+    for to in [
+        "made_up -1",
+        "made_up",
+        "made_up 5 5",
+        "made_up many",
+        "made_up null",
+        "made_up 5 {\"ci\":[6,7]}",
+        "made_up 5 {\"alone\":{\"value\":1,\"ci\":[2,3]}}",
+        "made_up 5 {\"cycles\":-3}",
+        "made_up 5 {\"nothing\":1}",
+        "made_up 5 {\"notes\":",
+    ] {
+        let text = format!("{text}= os.syscall latency ns call\n{to}\n");
+        check(&text, text.lines().count());
+    }
+    let twice: Vec<&str> = text.lines().skip(head - 1).take(2).collect();
+    check(&changed(head, &twice.join("\n")), head + 2);
+    // A machine that cannot be, or is not stated.
+    let vendor = line_of(&text, "cpu/vendor");
+    for to in [
+        "cpu/vendor",
+        "cpu/vendor = 5",
+        "cpu/vendor = \"",
+        "cpu/vendor: a b",
+        "cpu/vendors = \"AuthenticAMD\"",
+        "cpu/vendor/name = \"AuthenticAMD\"",
+        "cpu/cpus[]/online = 1",
+        "cpu/cpus[]/package: 1-9",
+        "given = {\"cpu.max_hz\":{\"text\":\"4.2\",\"value\":4.2}}",
+        "numa/nodes: 1 .. 2",
+    ] {
+        check(&changed(vendor, to), vendor);
+    }
+    let page = line_of(&text, "memory/page_bytes");
+    check(&changed(page, "memory/page_bytes = -1"), page);
+    let cpus = line_of(&text, "cpus: ");
+    check(&changed(cpus, "cpus: 99"), cpus);
+    check(&changed(cpus, "cpus: 0-9*99999999"), cpus);
+    let ids = line_of(&text, "cpu/cpus[]/id");
+    check(&changed(ids, "# no number"), line_of(&text, "cpu/cpus[]"));
+    // Another version, another format, no sheet, no figures.
+    for (to, says) in [
+        ("plumb sheet 3", "newer plumb"),
+        ("plumb sheet 1", "runs export"),
+        ("{", "runs export"),
+        ("{\"event\":\"header\",\"format\":4}", "runs export"),
+        ("", "plumb sheet 2"),
+    ] {
+        check(&changed(1, to), 1);
+        let why = Sheet::read(&changed(1, to)).map(|_| ()).expect_err("it is refused").to_string();
+        assert!(why.contains(says), "{why}");
+    }
+    let rows: Vec<&str> = text.lines().take(head - 1).collect();
+    check(&rows.join("\n"), cpus);
+}
+
+#[test]
+fn sections_name_machines_that_are_there() {
+    for (of, to) in [
+        ("[large: small]", "[large: nobody]"),
+        ("[large: small]", "[small]"),
+        ("[small large]", "[small nobody]"),
+    ] {
+        let refused = Sheet::read_all(&TWO.replace(of, to)).map(|_| ());
+        assert_eq!(refused.map_err(|Refused { line, .. }| line), Err(line_of(TWO, of)), "{to}");
+    }
 }

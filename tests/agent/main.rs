@@ -11,6 +11,7 @@ mod lab;
 mod plumb;
 mod relay;
 mod resume;
-mod ssh;
+#[path = "../harness/sshd.rs"]
+mod sshd;
 mod unprivileged;
 mod ways;

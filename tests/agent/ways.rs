@@ -2,7 +2,7 @@
 
 use crate::lab::{ECHO, Lab, is_measuring, is_there, offspring, rounds, wait_for};
 use crate::plumb::prelude::*;
-use crate::ssh::Sshd;
+use crate::sshd::Sshd;
 use std::collections::BTreeSet;
 
 fn failed(answer: &Ended, words: &str) {
@@ -66,13 +66,13 @@ fn a_command_that_starts_none() {
 #[test]
 fn by_ssh_in_vain() {
     let lab = Lab::new();
-    let sshd = Sshd::start(&lab);
+    let sshd = Sshd::start(&lab, &["127.0.0.1"], "");
     fs::write(lab.path("nobody"), "").unwrap();
-    lab.ssh("unknown", "id", "nobody");
-    lab.ssh("strange", "stranger", "known");
+    lab.ssh("unknown", "id", "nobody", "");
+    lab.ssh("strange", "stranger", "known", "");
     let port = sshd.port;
     let plan = |dir: &str, peer: &str| {
-        lab.start(&mut lab.with_ssh(dir, &["plan", ECHO[0], "--peer", peer])).wait()
+        lab.start(&mut lab.with_ssh(dir, PLUMB, &["plan", ECHO[0], "--peer", peer])).wait()
     };
     let there = format!("ssh://127.0.0.1:{port}");
     failed(&plan("ssh", &format!("{there}/nowhere/plumb")), "`/nowhere/plumb` is not found there");
@@ -91,10 +91,10 @@ fn by_ssh_in_vain() {
 #[test]
 fn an_agent_ends_with_the_ssh_that_started_it() {
     let lab = Lab::new();
-    let sshd = Sshd::start(&lab);
+    let sshd = Sshd::start(&lab, &["127.0.0.1"], "");
     let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, PLUMB);
     let args = [&["run"], &ECHO[..], &["--preset", "quick", "--peer", &peer]].concat();
-    let run = lab.start(&mut lab.with_ssh("ssh", &args));
+    let run = lab.start(&mut lab.with_ssh("ssh", PLUMB, &args));
     is_measuring(&lab);
     let agent = agents(sshd.pid()).pop_first().expect("one is there");
     signal("KILL", ssh_of(&run));
@@ -111,7 +111,7 @@ fn an_agent_ends_with_the_ssh_that_started_it() {
     assert!(ok >= 6, "{ok} {void:?}");
     wait_for("the end of all", || agents(sshd.pid()).is_empty().then_some(()));
     // A session that is killed takes its ssh and its agent with it.
-    let run = lab.start(&mut lab.with_ssh("ssh", &args));
+    let run = lab.start(&mut lab.with_ssh("ssh", PLUMB, &args));
     wait_for("an agent", || agents(sshd.pid()).pop_first());
     run.signal("KILL");
     run.wait();
@@ -123,7 +123,7 @@ fn an_agent_ends_with_the_ssh_that_started_it() {
 #[test]
 fn an_agent_by_ssh_that_dies_or_is_cut_off_in_the_middle_of_a_transfer() {
     let lab = Lab::new();
-    let sshd = Sshd::start(&lab);
+    let sshd = Sshd::start(&lab, &["127.0.0.1"], "");
     let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, PLUMB);
     let line = format!(
         "run net.bandwidth:far=peer --set net.bandwidth.transfer=fixed_16M --preset quick --peer {peer}"
@@ -131,7 +131,7 @@ fn an_agent_by_ssh_that_dies_or_is_cut_off_in_the_middle_of_a_transfer() {
     // What is told when the agent dies, and when no word of it comes any more.
     for (is_dead, words) in [(true, "closed the connection"), (false, "did not answer")] {
         let count = lab.records().len();
-        let run = lab.start(&mut lab.with_ssh("ssh", &line.words()));
+        let run = lab.start(&mut lab.with_ssh("ssh", PLUMB, &line.words()));
         wait_for("a record", || (lab.records().len() > count).then_some(()));
         is_measuring(&lab);
         if is_dead {

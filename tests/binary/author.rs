@@ -28,7 +28,7 @@ fn estimates_from_before_the_run_stand_in_its_report_with_the_authors_words() {
     here.ends(0, &args);
     let text = fs::read_to_string(here.path("lab/report.md")).unwrap();
     assert!(text.starts_with("# Calls here\n") && text.contains("As we thought."), "{text}");
-    assert!(text.contains("## The author's own estimates") && text.contains("a guess"), "{text}");
+    assert!(text.contains("own estimates") && text.contains("a guess"), "{text}");
     let pictures: Vec<&str> =
         text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
     assert!(pictures.len() > 2, "{text}");

@@ -49,6 +49,6 @@ fn with_one_port_nothing_is_planned_and_the_range_is_named() {
         return skips::test("network-namespace");
     };
     assert_eq!(answer.code, Some(3), "{answer:?}");
-    assert!(answer.err.contains("ip_local_port_range (40000 to 40000, 0 reserved"), "{answer:?}");
+    assert!(answer.err.contains("ip_local_port_range"), "{answer:?}");
     assert!(here.entries("store").iter().all(|name| !name.ends_with(".jsonl")), "{answer:?}");
 }

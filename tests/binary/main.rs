@@ -14,6 +14,7 @@ mod cpu_os;
 mod crosscheck;
 mod data;
 mod fleet;
+mod imported;
 mod input;
 mod limits;
 mod memory;

@@ -224,7 +224,7 @@ fn a_changed_digit_is_named_and_the_rest_is_used() {
     for more in [&[][..], &["--redact"]] {
         let (said, found, left) = report(more);
         let found = found.expect("a finding");
-        assert!(found.contains(&format!("{name}: samples (series selftest.echo")), "{found}");
+        assert!(found.contains("series selftest.echo") && found.contains(&name), "{found}");
         assert!(more.len() == 1 || said.contains(&name), "{said}");
         assert!(0 < left && left < measured, "{left} of {measured}");
     }
@@ -302,7 +302,7 @@ fn a_record_may_set_what_it_did_not_select() {
     events[0]["options"]["set"] = json!(["os.timer.delay=1ms"]);
     write(&record, &events);
     let told = here.ends(0, &["report", "run.jsonl"]).out;
-    assert!(told.contains("NEXT     plumb run --resume run.jsonl"), "{told}");
+    assert!(told.contains("--resume run.jsonl"), "{told}");
     let resumed = resume(&here);
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
 }

@@ -43,7 +43,7 @@ fn header(rank: u32, name: &str, started: &str) -> Line {
         labels: [("instance_type", kind), ("rack", rack), ("note", ODD)].map(text).into(),
         ..Header::default()
     };
-    Line { node: Some(Box::new(header)), ..Line::default() }
+    Line::Node(Box::new(header))
 }
 
 fn figure(
@@ -80,7 +80,7 @@ fn figures(rank: u32, call_ns: f64) -> [Line; 2] {
         figure("memory.bandwidth", level, "bandwidth", Unit::BPerS, Kind::Hardware, bandwidth),
         figure("os.syscall", call, "latency", Unit::Ns, Kind::Os, call_ns),
     ]
-    .map(|figure| Line { figure: Some(figure), ..Line::default() })
+    .map(Line::Figure)
 }
 
 /// Rates between nodes: those across racks are half.
@@ -88,9 +88,8 @@ fn pair((slot, from, to): (u32, u32, u32)) -> Line {
     let value = if is_far(from) == is_far(to) { 2e9 } else { 1e9 };
     let rate = figure("net.bandwidth", CaseId::new(), "goodput", Unit::BPerS, Kind::Io, value);
     let (purpose, to) = (Purpose::Matching, host(to));
-    let pair =
-        Pair { slot, purpose, to, begin_s: 1.0, end_s: 2.0, offset_s: 0.0, figures: vec![rate] };
-    Line { pair: Some(pair), ..Line::default() }
+    let (begin_s, end_s, offset_s, figures) = (1.0, 2.0, 0.0, vec![rate]);
+    Line::Pair(Pair { slot, purpose, to, begin_s, end_s, offset_s, figures })
 }
 
 const PAIRS: [(u32, u32, u32); 5] = [(1, 0, 1), (1, 2, 4), (2, 0, 6), (2, 4, 8), (2, 6, 7)];
@@ -105,10 +104,7 @@ fn write_sweep(here: &Here, dir: &str, started: &str, call_ns: f64) {
             .into_iter()
             .chain(figures(rank, call_ns))
             .chain(pairs.map(pair))
-            .chain([
-                Line { absent: Some(absent), ..Line::default() },
-                Line { end: Some(End { wall_s: 60.0, interrupted: false }), ..Line::default() },
-            ]);
+            .chain([Line::Absent(absent), Line::End(End { wall_s: 60.0, interrupted: false })]);
         let text: Vec<u8> = all.flat_map(|line| line.sealed().unwrap()).collect();
         fs::write(here.path(&format!("{dir}/{rank}.jsonl")), text).unwrap();
     }
@@ -397,7 +393,7 @@ fn what_has_no_figures_is_refused_with_the_way_out() {
     here.store(&recorded("selftest.echo --preset rehearsal"));
     let export = ["runs", "export", "--ndjson", "--to", "t"];
     let refused = here.ends(2, &[&export[..], &["--sheet"]].concat());
-    assert!(refused.err.contains("cannot be used with"), "{refused:?}");
+    assert!(refused.err.contains("--sheet"), "{refused:?}");
     // Of all stored runs, those that cannot be read are passed over.
     fs::write(here.stored("2026-11-01T10-00-00-bad"), "{}\n").unwrap();
     let all = here.ends(0, &export);

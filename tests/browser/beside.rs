@@ -24,8 +24,8 @@ fn a_comparison_draws_both_runs_in_one_plot_and_is_read_like_a_report() {
         "[...document.querySelectorAll('main h2')].map((heading) => heading.textContent.trim())",
     );
     let place = |what: &str| order.iter().position(|heading| heading.starts_with(what));
-    let (around, changed) = (place("What differs around"), place("What changed"));
-    assert!(around.is_some() && around < changed, "{order:?}");
+    let (answer, changed) = (place("The answer"), place("What changed"));
+    assert!(answer.is_some() && answer < changed, "{order:?}");
     let changed: String = tab.get(
         "[...document.querySelectorAll('main section')].find((section) => \
          section.querySelector('h2').textContent.startsWith('What changed')).textContent",

@@ -7,7 +7,7 @@ use fleet::drawn::{Drawn, Fault, Noise, text};
 /// The page of a drawn sweep.
 fn page(here: &Here, size: usize, fault: Fault) -> PathBuf {
     here.make_dir("sweep");
-    for (host, lines) in Drawn::new(&Noise::plain(), size, fault, 7).sweep() {
+    for (host, lines) in Drawn::new(&Noise::plain(), size, vec![fault], 7).sweep() {
         fs::write(here.path(&format!("sweep/{host}.jsonl")), text(&lines)).unwrap();
     }
     here.ends(0, &["fleet", "report", "sweep", "-f", "html", "-o", "page.html"]);

@@ -1,11 +1,10 @@
 //! A Slurm of its own: a controller on host 0, a daemon on each other one.
 
 use crate::namespace::output_of;
-use crate::network::{Network, Special, address, name};
+use crate::network::{Network, address, name};
 use crate::plumb::group::Group;
 use crate::plumb::prelude::*;
 use std::fmt::Write as _;
-use std::rc::Rc;
 
 /// Until all nodes are idle.
 const START: Duration = Duration::from_secs(30);
@@ -15,13 +14,13 @@ pub struct Cluster {
     pub network: Network,
     munge: Child,
     daemons: Vec<Child>,
-    /// They are removed after the daemons have ended.
-    _groups: Vec<Rc<Group>>,
+    /// Control groups by host; they are removed after the daemons have ended.
+    pub groups: Vec<Group>,
 }
 
 impl Cluster {
-    /// One with so many nodes, of which some are special.
-    pub fn start(nodes: usize, special: impl Fn(usize) -> Special) -> Cluster {
+    /// One with so many nodes, which may be in control groups.
+    pub fn start(nodes: usize, groups: Vec<Group>) -> Cluster {
         let network = Network::new(nodes);
         let here = &network.here;
         for dir in ["state", "shared"] {
@@ -34,15 +33,12 @@ impl Cluster {
         let file = here.path("slurm.conf");
         let file = file.to_str().unwrap();
         let controller = ["slurmctld", "-D", "-i", "-f", file];
-        let mut daemons = vec![network.boot(0, &Special::default(), &controller)];
-        let mut groups = Vec::new();
+        let mut daemons = vec![network.boot(0, None, &controller)];
         for node in network.hosts() {
             here.make_dir(&format!("spool-{}", name(node)));
-            let special = special(node);
-            daemons.push(network.boot(node, &special, &["slurmd", "-D", "-f", file]));
-            groups.extend(special.group);
+            daemons.push(network.boot(node, groups.get(node), &["slurmd", "-D", "-f", file]));
         }
-        let cluster = Cluster { network, munge, daemons, _groups: groups };
+        let cluster = Cluster { network, munge, daemons, groups };
         wait_within(START, "idle nodes", || {
             let idle = cluster.command("sinfo").args(["-h", "-t", "idle", "-o", "%D"]).output();
             let idle = String::from_utf8(idle.unwrap().stdout).unwrap();

@@ -50,65 +50,44 @@ fn the_pods_of_the_manifest_are_a_sweep() {
     let objects: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let job = objects.iter().find(|object| object["kind"] == "Job").unwrap();
     let pod = &job["spec"]["template"]["spec"];
-    let container = &pod["containers"][0];
     let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 10;
-    let words =
-        container["args"].as_array().unwrap().iter().map(|arg| match arg.as_str().unwrap() {
+    let words = pod["containers"][0]["args"].as_array().unwrap().iter();
+    let words: Vec<String> = words
+        .map(|arg| match arg.as_str().unwrap() {
             "START" => start.to_string(),
             "16" => "2".to_owned(),
             "/data" => ".".to_owned(),
             arg => arg.to_owned(),
-        });
-    let words: Vec<String> = words.collect();
+        })
+        .collect();
     let network = Network::new(2);
-    network.here.ends(0, &["agent", "--new-key", "key"]);
+    network.here.ends(0, "agent --new-key key");
     let key = fs::read_to_string(network.here.path("key")).unwrap();
     let service = pod["subdomain"].as_str().unwrap();
-    for host in network.hosts() {
-        // What the cluster's DNS knows by the headless Service.
-        network.calls(host, &format!("plumb-{}.{service}", host - 1));
-    }
+    let host_name = |host: usize| format!("plumb-{}.{service}", host - 1);
+    // What the cluster's DNS knows by the headless Service.
+    network.hosts().for_each(|host| network.calls(host, &host_name(host)));
     network.here.make_dir("out");
     let start = |host: usize| {
         let data = network.here.path(&name(host));
         fs::create_dir(&data).unwrap();
         let index = (host - 1).to_string();
         let mut command = network.command(host, "unshare");
-        command.args([
-            "--uts",
-            "sh",
-            "-c",
-            "hostname plumb-$JOB_COMPLETION_INDEX; exec \"$@\"",
-            "sh",
-            PLUMB,
-        ]);
-        command.args(&words).args(crate::local::LITTLE.words()).current_dir(&data);
-        command
-            .env("PLUMB_FLEET_KEY", key.trim())
-            .env("TMPDIR", &data)
-            .env("PLUMB_LOCK", data.join("lock"));
-        command.env("JOB_COMPLETION_INDEX", &index);
+        let script = "hostname plumb-$JOB_COMPLETION_INDEX; exec \"$@\"";
+        command.args(["--uts", "sh", "-c", script, "sh", PLUMB]).args(&words);
+        command.args(crate::local::LITTLE.words()).current_dir(&data);
+        command.env("PLUMB_FLEET_KEY", key.trim()).env("TMPDIR", &data);
+        command.env("PLUMB_LOCK", data.join("lock")).env("JOB_COMPLETION_INDEX", &index);
         // As `kubectl logs` collects it.
-        command
-            .stdout(File::create(network.here.path(&format!("out/plumb-{index}.jsonl"))).unwrap());
-        command.spawn().unwrap()
+        let log = network.here.path(&format!("out/plumb-{index}.jsonl"));
+        command.stdout(File::create(log).unwrap()).spawn().unwrap()
     };
     let pods: Vec<Child> = network.hosts().map(start).collect();
-    for pod in pods {
-        ended_with(0, pod);
-    }
-    let report = network.here.ends(0, &["fleet", "report", "out", "-f", "json"]).json();
-    assert_eq!(
-        report["nodes"],
-        json!([format!("plumb-0.{service}"), format!("plumb-1.{service}")]),
-        "{report}"
-    );
-    assert_eq!(
-        (&report["starter"], &report["lost"]),
-        (&json!("kubernetes"), &json!([])),
-        "{report}"
-    );
-    let text = fs::read_to_string(network.here.path("out/plumb-0.jsonl")).unwrap()
-        + &fs::read_to_string(network.here.path("out/plumb-1.jsonl")).unwrap();
-    assert_eq!(text.lines().filter(|line| line.starts_with("{\"pair\"")).count(), 1, "{text}");
+    pods.into_iter().for_each(|pod| _ = ended_with(0, pod));
+    let report = network.here.ends(0, "fleet report out -f json").json();
+    assert_eq!(report["nodes"], json!([host_name(1), host_name(2)]), "{report}");
+    let said = (&report["starter"], &report["lost"]);
+    assert_eq!(said, (&json!("kubernetes"), &json!([])), "{report}");
+    let lines = network.here.ends(0, "fleet report out -f ndjson").json_lines();
+    assert!(lines.iter().any(|line| line["phase"] == "pairs"), "{lines:?}");
 }

@@ -12,6 +12,8 @@ mod network;
 #[expect(dead_code, reason = "the other binary's tests use the rest")]
 #[path = "../harness/plumb.rs"]
 mod plumb;
-mod server;
 mod slurm;
 mod ssh;
+#[expect(dead_code, reason = "the agent's tests use the rest")]
+#[path = "../harness/sshd.rs"]
+mod sshd;

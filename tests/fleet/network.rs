@@ -5,7 +5,6 @@ use crate::namespace::{Namespace, output_of};
 use crate::plumb::group::Group;
 use crate::plumb::prelude::*;
 use std::fmt::Write as _;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The interface of each host.
@@ -17,13 +16,6 @@ const ETC: &str = "/etc/netns";
 pub struct Network {
     nets: Vec<Namespace>,
     pub here: Here,
-}
-
-/// What a host has that others lack.
-#[derive(Default)]
-pub struct Special {
-    /// Control group of all its processes.
-    pub group: Option<Rc<Group>>,
 }
 
 impl Network {
@@ -118,13 +110,13 @@ impl Network {
     }
 
     /// Starts a host's first program, which has process numbers, mounts and a host name of its own:
-    /// what it starts dies with it. /mnt is the host's own.
-    pub fn boot(&self, host: usize, special: &Special, program: &[&str]) -> Child {
+    /// what it starts dies with it. /mnt is the host's own. Its processes are in the group.
+    pub fn boot(&self, host: usize, group: Option<&Group>, program: &[&str]) -> Child {
         let own = self.here.path(&name(host));
         fs::create_dir_all(&own).unwrap();
         let inside = format!("hostname {}; mount --bind {} /mnt; ", name(host), own.display());
         let mut script = "set -e; ".to_owned();
-        if let Some(group) = &special.group {
+        if let Some(group) = group {
             write!(script, "echo $$ >{}/cgroup.procs; ", group.0.display()).unwrap();
         }
         write!(

@@ -2,11 +2,10 @@
 //! what a sweep finds.
 
 use crate::cluster::Cluster;
-use crate::network::{Special, name};
+use crate::network::name;
 use crate::plumb::group::Group;
 use crate::plumb::prelude::*;
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 /// No step of a test takes longer; none is expected to come near it.
 const PATIENCE: Duration = Duration::from_secs(1500);
@@ -39,25 +38,18 @@ fi
 exec PLUMB "$@"
 "#;
 
-/// What is planted in a sweep of [`NODES`], by node.
-#[derive(Default)]
-struct Planted {
-    slow: Option<usize>,
-    slow_link: Option<usize>,
-    ahead: Option<usize>,
-    full: Option<usize>,
-    /// In mid-sweep.
-    killed: Option<usize>,
-    frozen: Option<usize>,
-    cut: Option<usize>,
+/// What is planted in a sweep of [`NODES`]: `slow` (half of its quota), `slow link`, `ahead` (its clock),
+/// `full` (its disk), and in mid-sweep `killed`, `frozen` or `cut` (its cable), each with its node.
+type Planted = [(&'static str, usize)];
+
+/// The nodes with one of these faults.
+fn with(planted: &Planted, faults: &[&str]) -> Vec<usize> {
+    let is_one = |(fault, _): &&(&str, usize)| faults.contains(fault);
+    planted.iter().filter(is_one).map(|(_, node)| *node).collect()
 }
 
-impl Planted {
-    fn all(&self) -> BTreeSet<String> {
-        let all = [self.slow, self.slow_link, self.ahead, self.full];
-        let all = all.into_iter().chain([self.killed, self.frozen, self.cut]).flatten();
-        all.map(name).collect()
-    }
+fn names(nodes: &[usize]) -> BTreeSet<String> {
+    nodes.iter().map(|node| name(*node)).collect()
 }
 
 /// Submits the script as it is shipped, and the directory of its files.
@@ -95,39 +87,44 @@ fn ended(cluster: &Cluster, job: &str) {
     });
 }
 
-fn texts<'value>(values: &'value Value, member: &str) -> BTreeSet<&'value str> {
-    values.as_array().unwrap().iter().filter_map(|value| value[member].as_str()).collect()
+/// The texts of a member in some objects.
+fn texts<'value>(
+    values: impl IntoIterator<Item = &'value Value>,
+    member: &str,
+) -> BTreeSet<String> {
+    values.into_iter().filter_map(|value| Some(value[member].as_str()?.to_owned())).collect()
 }
 
 /// A sweep as the script makes it; its report.
 fn swept(planted: &Planted) -> Value {
-    let groups: Vec<Rc<Group>> = (0..=NODES)
-        .map(|node| {
-            let percent = if planted.slow == Some(node) { QUOTA / 2 } else { QUOTA };
-            Rc::new(Group::percent(percent, PERIOD_US).expect("a control group"))
-        })
-        .collect();
-    let special = |node: usize| Special { group: Some(groups[node].clone()) };
-    let mut cluster = Cluster::start(NODES, special);
+    let group = |node: usize| {
+        let is_slow = with(planted, &["slow"]).contains(&node);
+        let percent = if is_slow { QUOTA / 2 } else { QUOTA };
+        Group::percent(percent, PERIOD_US).expect("a control group")
+    };
+    let mut cluster = Cluster::start(NODES, (0..=NODES).map(group).collect());
     for node in cluster.network.hosts() {
-        let is_slow = planted.slow_link == Some(node);
+        let is_slow = with(planted, &["slow link"]).contains(&node);
         cluster.network.shape(node, if is_slow { RATE / 10 } else { RATE });
     }
-    for (node, fault) in [(planted.ahead, "ahead"), (planted.full, "full")] {
-        let Some(node) = node else { continue };
-        fs::write(cluster.network.here.path(&name(node)).join(fault), "").unwrap();
+    for (fault, node) in planted {
+        fs::write(cluster.network.here.path(&name(*node)).join(fault), "").unwrap();
     }
     let (job, out) = submitted(&cluster, NODES, SWEEP);
     wait_within(PATIENCE, "three slots", || {
         let slots = cluster.network.hosts().flat_map(|node| lines(&out, node));
         slots.filter_map(|line| line["pair"]["slot"].as_u64()).any(|slot| slot >= 3).then_some(())
     });
-    planted.cut.into_iter().for_each(|node| cluster.network.cut(node));
-    planted.killed.into_iter().for_each(|node| cluster.kill(node));
-    planted.frozen.into_iter().for_each(|node| groups[node].freeze());
-    let dead = [planted.full, planted.killed, planted.frozen];
-    let whole: Vec<usize> =
-        cluster.network.hosts().filter(|node| !dead.contains(&Some(*node))).collect();
+    for (fault, node) in planted {
+        match *fault {
+            "cut" => cluster.network.cut(*node),
+            "killed" => cluster.kill(*node),
+            "frozen" => cluster.groups[*node].freeze(),
+            _ => {}
+        }
+    }
+    let dead = with(planted, &["full", "killed", "frozen"]);
+    let whole: Vec<usize> = cluster.network.hosts().filter(|node| !dead.contains(node)).collect();
     let ends = wait_within(PATIENCE, "the end of the sweep", || {
         let end_s = |node: &usize| {
             lines(&out, *node).iter().find_map(|line| line["end"]["wall_s"].as_f64())
@@ -136,75 +133,71 @@ fn swept(planted: &Planted) -> Value {
     });
     assert!(ends.iter().all(|end_s| *end_s <= 1.2 * PLANNED_S), "{ends:?}");
     // What waits for the lost nodes is Slurm alone.
-    for node in [planted.killed, planted.frozen].into_iter().flatten() {
+    for node in with(planted, &["killed", "frozen"]) {
         let node = format!("nodename={}", name(node));
         cluster.says("scontrol", &["update", &node, "state=down", "reason=test"]);
     }
-    planted.cut.into_iter().for_each(|node| cluster.network.mend(node));
+    with(planted, &["cut"]).into_iter().for_each(|node| cluster.network.mend(node));
     // The script itself is at the first node.
-    if planted.killed != Some(1) {
+    if !with(planted, &["killed"]).contains(&1) {
         ended(&cluster, &job);
         let said = log(&cluster, &job);
         assert!(said.contains("VERDICT") && !out.join("key").exists(), "{said}");
     }
-    let text = cluster.says(PLUMB, &["fleet", "report", out.to_str().unwrap()]);
+    let out_text = out.to_str().unwrap();
+    println!("{}", cluster.says(PLUMB, &["fleet", "report", out_text]));
     // No healthy pair is missing.
-    let bad = planted.all();
-    for node in whole.iter().filter(|node| !bad.contains(&name(**node))) {
-        for absent in
-            lines(&out, *node).iter().filter_map(|line| line["absent"]["partner"].as_str())
-        {
-            assert!(bad.contains(absent), "{node}: {absent}\n{text}");
-        }
+    let bad = names(&planted.iter().map(|(_, node)| *node).collect::<Vec<usize>>());
+    for node in whole.into_iter().filter(|node| !bad.contains(&name(*node))) {
+        let lines = lines(&out, node);
+        let absent = texts(lines.iter().map(|line| &line["absent"]), "partner");
+        assert!(absent.is_subset(&bad), "{node}: {absent:?}");
     }
-    // plumb drains no node by itself.
-    assert!(!cluster.says("sinfo", &["-h", "-o", "%T"]).contains("drain"), "{text}");
-    let report = cluster.says(PLUMB, &["fleet", "report", "-f", "json", out.to_str().unwrap()]);
-    serde_json::from_str(&report).unwrap()
+    // plumb drains no node by itself; Slurm may, where a task cannot be killed.
+    assert!(!cluster.says("sinfo", &["-h", "-o", "%E"]).contains("plumb"));
+    serde_json::from_str(&cluster.says(PLUMB, &["fleet", "report", "-f", "json", out_text]))
+        .unwrap()
 }
 
 /// Every fault is named, and no healthy node is accused.
 #[track_caller]
 fn finds(planted: &Planted) {
     let report = swept(planted);
-    let names = |nodes: &[Option<usize>]| -> BTreeSet<String> {
-        nodes.iter().flatten().map(|node| name(*node)).collect()
-    };
     let verdicts = report["verdicts"].as_array().unwrap().iter();
-    let accused = verdicts.filter(|verdict| verdict["state"] == "accused");
-    let accused: BTreeSet<String> =
-        accused.map(|verdict| verdict["node"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(accused, names(&[planted.slow, planted.slow_link]), "{report:#}");
-    let lost = names(&[planted.killed, planted.frozen, planted.full]);
-    assert_eq!(texts(&report["lost"], "node"), lost.iter().map(String::as_str).collect());
-    let unreached = names(&[planted.cut]);
-    assert_eq!(texts(&report["unreached"], "node"), unreached.iter().map(String::as_str).collect());
+    let accused = texts(verdicts.filter(|verdict| verdict["state"] == "accused"), "node");
+    let list = |name: &str| texts(report[name].as_array().unwrap(), "node");
+    for (found, faults) in [
+        (accused, &["slow", "slow link"][..]),
+        (list("lost"), &["killed", "frozen", "full"]),
+        (list("unreached"), &["cut"]),
+    ] {
+        assert_eq!(found, names(&with(planted, faults)), "{faults:?}: {report:#}");
+    }
     let clocks = report["clocks"].to_string();
-    assert_eq!(planted.ahead.is_some(), clocks.contains("is 1 h 0 min ahead"), "{clocks}");
+    let is_ahead = !with(planted, &["ahead"]).is_empty();
+    assert_eq!(is_ahead, clocks.contains("is 1 h 0 min ahead"), "{clocks}");
 }
 
 #[test]
 fn a_job_finds_a_slow_node_a_slow_link_and_a_wrong_clock() {
-    let (slow, slow_link, ahead) = (Some(2), Some(4), Some(7));
-    finds(&Planted { slow, slow_link, ahead, ..Planted::default() });
+    finds(&[("slow", 2), ("slow link", 4), ("ahead", 7)]);
 }
 
 #[test]
 fn a_job_survives_what_breaks() {
-    let (full, killed, frozen, cut) = (Some(3), Some(5), Some(8), Some(6));
-    finds(&Planted { full, killed, frozen, cut, ..Planted::default() });
+    finds(&[("full", 3), ("killed", 5), ("frozen", 8), ("cut", 6)]);
 }
 
 /// The node that has the script.
 #[test]
 fn a_job_survives_its_first_node() {
-    finds(&Planted { killed: Some(1), ..Planted::default() });
+    finds(&[("killed", 1)]);
 }
 
 /// A healthy job ends after its sweep with a report, and needs no step of suspects.
 #[test]
 fn a_small_job_ends_with_its_report() {
-    let cluster = Cluster::start(3, |_| Special::default());
+    let cluster = Cluster::start(3, Vec::new());
     let (job, out) = submitted(&cluster, 3, crate::local::LITTLE);
     ended(&cluster, &job);
     let said = log(&cluster, &job);

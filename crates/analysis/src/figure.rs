@@ -377,8 +377,19 @@ impl Figure {
         }
     }
 
-    /// The prediction to show first: the prior, else the derived one.
+    /// The prediction to show first: the prior, unless only the derived one states a range.
     pub fn shown_prediction(&self) -> Option<&Judged> {
-        self.prior.as_ref().or(self.derived.as_ref())
+        let says = |judged: &&Judged| judged.prediction.says(self.unit()).is_some();
+        let both = || self.prior.iter().chain(&self.derived);
+        both().find(says).or_else(|| both().next())
+    }
+
+    /// Which of both that is.
+    pub fn shown_kind(&self) -> PredictionKind {
+        let is_prior = |shown| self.prior.as_ref().is_some_and(|prior| std::ptr::eq(prior, shown));
+        match self.shown_prediction() {
+            Some(shown) if !is_prior(shown) => PredictionKind::Derived,
+            _ => PredictionKind::Prior,
+        }
     }
 }

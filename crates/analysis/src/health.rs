@@ -99,7 +99,8 @@ pub(super) fn kind(reason: &str) -> String {
     }
 }
 
-/// A counter's nanoseconds over the windows of some rounds, per CPU; `None` where none has it.
+/// A counter's nanoseconds over the windows of some rounds, per CPU; `None` where none has it. A difference of
+/// clocks that are read one after another may be less than nothing: that is nothing.
 pub fn share(rounds: &[&Round], counter: &str) -> Option<f64> {
     let (mut part, mut whole) = (0.0, 0.0);
     for round in rounds {
@@ -108,7 +109,7 @@ pub fn share(rounds: &[&Round], counter: &str) -> Option<f64> {
             whole += window_ns(round, counter);
         }
     }
-    (whole > 0.0).then(|| part / whole)
+    (whole > 0.0).then(|| (part / whole).max(0.0))
 }
 
 /// The time over which a round counted something, in ns: steal is accounted for where the measuring

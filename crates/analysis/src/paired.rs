@@ -24,7 +24,7 @@ pub const JUDGED_FROM: usize = 9;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paired {
     pub key: Key,
-    /// The unit of both values.
+    /// The unit in which people read both values.
     pub unit: Unit,
     /// Direction of its improvement.
     pub better: Better,
@@ -89,7 +89,7 @@ fn compared(one: &Figure, other: &Figure) -> Option<Paired> {
     let ratios: Vec<f64> = ratios.map(|(a, b)| b / a).collect();
     Some(Paired {
         key: Key::new(&one.experiment, &one.case, &metric.name),
-        unit: metric.unit,
+        unit: metric.shown_unit(),
         better: metric.better,
         values: [median(&of_one)?, median(&of_other)?],
         ratio: median(&ratios)?,

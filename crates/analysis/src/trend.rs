@@ -29,7 +29,7 @@ pub struct TrendRun {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Over {
     pub key: Key,
-    /// Unit of the values.
+    /// Unit in which people read the values.
     pub unit: Unit,
     pub better: Better,
     pub kind: Kind,

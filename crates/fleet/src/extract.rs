@@ -1,13 +1,13 @@
 //! From the record of a run to the figures that a node's file keeps: few enough for some 20 kB.
 
-use crate::file::Figure;
+use crate::file::{Absent, Figure};
 use analysis::figure::Figure as Analysed;
+use analysis::gather::gathered;
 use record::event::Ending;
 use record::metric::{Better, Kind, Metric};
-use record::order::{Gather, InOrder};
+use record::order::InOrder;
 use record::run::Run;
 use stats::quantile::median;
-use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 
 /// Most figures of a node by itself, of one window of a pair, and most rounds of a figure.
@@ -99,19 +99,15 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// Experiments without any figure, and why.
-pub fn absent(run: &Run) -> Vec<(String, String)> {
+pub fn absent(run: &Run) -> Vec<Absent> {
     let figures = analysis::figures(run);
-    let measured: BTreeSet<&str> = figures
-        .iter()
-        .filter(|figure| figure.value.is_some())
-        .map(|figure| figure.experiment.as_str())
-        .gather();
-    let mut reasons: BTreeMap<String, String> = BTreeMap::new();
-    for figure in figures.iter().filter(|of| !measured.contains(of.experiment.as_str())) {
-        let why = figure.reason.clone().unwrap_or_else(|| "it was not measured".to_owned());
-        reasons.entry(figure.experiment.clone()).or_insert(why);
-    }
-    reasons.into_iter().collect()
+    let has_value = |all: &Vec<&Analysed>| all.iter().any(|figure| figure.value.is_some());
+    let absent = |(experiment, all): (String, Vec<&Analysed>)| {
+        let why = all[0].reason.clone().unwrap_or_else(|| "it was not measured".to_owned());
+        Absent { experiment: Some(experiment), why, ..Absent::default() }
+    };
+    let by_experiment = gathered(figures.iter().map(|figure| (figure.experiment.clone(), figure)));
+    by_experiment.into_iter().filter(|(_, all)| !has_value(all)).map(absent).collect()
 }
 
 fn is_key(run: &Run, figure: &Analysed, metric: &Metric) -> bool {
@@ -134,9 +130,7 @@ mod tests {
         assert!(figures.iter().any(|figure| figure.kind == Kind::Hardware));
         assert!(figures.iter().any(|figure| (2..=ROUNDS_MAX).contains(&figure.rounds.len())));
         assert!(!pair(&run).is_empty());
-        assert!(
-            absent(&run).iter().all(|(experiment, why)| !experiment.is_empty() && !why.is_empty())
-        );
+        assert!(absent(&run).iter().all(|one| one.experiment.is_some() && !one.why.is_empty()));
         let pass = |factor: f64| {
             let mut figures = alone(&run);
             figures.iter_mut().for_each(|figure| figure.value *= factor);

@@ -4,7 +4,7 @@
 use anyhow::{Context, Error, Result};
 use record::key::{CaseId, Key};
 use record::metric::{Better, Kind};
-use record::seal::seal;
+use record::seal::{seal, unsealed};
 use record::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,40 +19,28 @@ const REASON_MAX: usize = 300;
 /// Files of the first ranks list all hosts: a host without a file is then known by name.
 pub const LISTING: u32 = 4;
 
-/// One line: exactly one member is there.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Line {
+/// One line: an object with one member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
     /// First: the node, and what its sweep measures.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<Box<Header>>,
-    /// How far the node's clock is from those of its peers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clock: Option<Clock>,
+    Node(Box<Header>),
+    Clock(Clock),
     /// A figure of the node by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub figure: Option<Figure>,
+    Figure(Figure),
     /// A pair that this node was the near end of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pair: Option<Pair>,
-    /// A slot in which this node was the far end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub served: Option<Served>,
-    /// What is missing, and why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub absent: Option<Absent>,
-    /// Last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end: Option<End>,
+    Pair(Pair),
+    Served(Served),
+    Absent(Absent),
+    /// Last, unless the node died.
+    End(End),
 }
 
 /// The node, and what its sweep measures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Header {
     /// [`FLEET_FORMAT`] of the writer.
     pub format: u32,
-    /// Version of plumb.
     pub plumb: String,
     /// Identity of the sweep: all its nodes compute the same.
     pub sweep: String,
@@ -61,7 +49,6 @@ pub struct Header {
     pub again: bool,
     /// Number of this node, from 0.
     pub rank: u32,
-    /// Number of nodes.
     pub size: u32,
     /// Name of this node in the list of hosts.
     pub host: String,
@@ -72,17 +59,13 @@ pub struct Header {
     pub started: String,
     /// Seed of the matchings.
     pub seed: u64,
-    /// Preset of what a node measures by itself.
+    /// Preset and selectors of what a node measures by itself; no selectors for all of the preset.
     pub preset: String,
-    /// Selectors of that; empty for all of the preset.
     pub selectors: Vec<String>,
-    /// Selectors of the pairs.
     pub pair_selectors: Vec<String>,
-    /// Time for what a node measures by itself, in seconds.
+    /// Time for what a node measures by itself, and length of a slot, in seconds.
     pub alone_s: f64,
-    /// Length of a slot, in seconds.
     pub slot_s: f64,
-    /// Number of slots.
     pub slots: u32,
     /// What started the node: slurm, kubernetes, mpi or options.
     pub starter: String,
@@ -95,7 +78,6 @@ pub struct Header {
 
 /// How far a node's clock is from those of its peers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Clock {
     /// The median over the peers of their clock minus this node's, in seconds.
     pub offset_s: f64,
@@ -107,21 +89,14 @@ pub struct Clock {
 
 /// A figure, with the values of its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figure {
-    /// Experiment, for example memory.latency.
     pub experiment: String,
-    /// Parameters of its case.
     pub case: CaseId,
-    /// Name of the metric.
     pub metric: String,
     /// Unit of all quantities of the figure.
     pub unit: Unit,
-    /// Direction of improvement.
     pub better: Better,
-    /// Class of the metric.
     pub kind: Kind,
-    /// The estimate.
     pub value: f64,
     /// Its interval; absent where there were too few rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,15 +110,13 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The identity of the figure.
     pub fn key(&self) -> Key {
         Key::new(&self.experiment, &self.case, &self.metric)
     }
 }
 
 /// Why a pair is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// A step of a matching, beside the other pairs of the step.
@@ -158,29 +131,39 @@ pub enum Purpose {
     Suspect,
 }
 
+impl Purpose {
+    /// In the order of a sweep, what the pairs of a slot are.
+    pub const ALL: [(Purpose, &str); 5] = [
+        (Purpose::Matching, "matchings"),
+        (Purpose::Bisection, "two halves (bisection)"),
+        (Purpose::Incast, "four senders, one receiver (incast)"),
+        (Purpose::Outcast, "one sender, four receivers (outcast)"),
+        (Purpose::Suspect, "suspects"),
+    ];
+
+    pub fn text(self) -> &'static str {
+        Purpose::ALL[self as usize].1
+    }
+}
+
 /// A pair and its figures, from the near end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Pair {
     /// Number of the slot, from 0.
     pub slot: u32,
-    /// Why it was measured.
     pub purpose: Purpose,
-    /// The far end.
+    /// Name of the far end.
     pub to: String,
     /// Begin and end of measuring, in seconds since the sweep's start.
     pub begin_s: f64,
-    /// See `begin_s`.
     pub end_s: f64,
     /// The far end's clock minus this node's, in seconds, before any correction.
     pub offset_s: f64,
-    /// What was measured; empty if nothing was.
     pub figures: Vec<Figure>,
 }
 
 /// A slot in which this node was the far end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Served {
     /// Number of the slot, from 0.
     pub slot: u32,
@@ -192,12 +175,10 @@ pub struct Served {
 
 /// What is missing, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Absent {
-    /// The slot, for a pair.
+    /// Slot and other end, for a pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<u32>,
-    /// The other end, for a pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partner: Option<String>,
     /// The experiment; absent where all of the node's part is missing.
@@ -208,20 +189,11 @@ pub struct Absent {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct End {
     /// Time since the sweep's start, in seconds.
     pub wall_s: f64,
     /// Whether a signal ended it before its schedule did.
     pub interrupted: bool,
-}
-
-impl Absent {
-    /// A part of a pair's slot that is missing.
-    pub fn of_pair(slot: u32, partner: &str, why: String) -> Absent {
-        let why = why.chars().take(REASON_MAX).collect();
-        Absent { slot: Some(slot), partner: Some(partner.to_owned()), why, ..Absent::default() }
-    }
 }
 
 impl Line {
@@ -232,20 +204,34 @@ impl Line {
         bytes.push(b'\n');
         Ok(bytes)
     }
+
+    /// What an intact line says; an error where it is damaged, and nothing for a kind of line that only a
+    /// newer plumb knows.
+    pub fn parse(line: &[u8]) -> Result<Option<Line>> {
+        let object = unsealed(line).context("it is damaged")?;
+        Ok(serde_json::from_slice(&object).ok())
+    }
+
+    /// The whole node's part is missing.
+    pub fn absent(error: &Error) -> Line {
+        Line::Absent(Absent { why: format!("{error:#}"), ..Absent::default() })
+    }
+
+    /// A part of a pair's slot is missing.
+    pub fn absent_pair(slot: u32, partner: &str, why: &str) -> Line {
+        let why = why.chars().take(REASON_MAX).collect();
+        let (slot, partner) = (Some(slot), Some(partner.to_owned()));
+        Line::Absent(Absent { slot, partner, why, ..Absent::default() })
+    }
 }
 
 /// A file that grows. After the first failure it takes nothing more: the node goes on, because its
 /// partners measure with it.
 #[derive(Debug)]
 pub struct Writer {
-    target: Target,
+    /// The file with its name; the standard output, where absent.
+    file: Option<(File, PathBuf)>,
     failure: Option<Error>,
-}
-
-#[derive(Debug)]
-enum Target {
-    Output,
-    File(File, PathBuf),
 }
 
 impl Writer {
@@ -253,17 +239,18 @@ impl Writer {
     /// the rank. Errors: the file exists or cannot be made.
     pub fn create(out: &str, host: &str, rank: u32) -> Result<Writer> {
         if out == "-" {
-            return Ok(Writer { target: Target::Output, failure: None });
+            return Ok(Writer { file: None, failure: None });
         }
-        let path =
-            PathBuf::from(out.replace("%h", &file_name(host)).replace("%r", &rank.to_string()));
-        Writer::new_file(path)
+        Writer::new_file(
+            out.replace("%h", &file_name(host)).replace("%r", &rank.to_string()).into(),
+        )
     }
 
     /// The first free name for one more file of a host in a directory. Errors: none can be made.
     pub fn into_directory(dir: &Path, host: &str) -> Result<Writer> {
-        let names = (2..1000).map(|number| dir.join(format!("{}.{number}.jsonl", file_name(host))));
-        let free = names.into_iter().find(|path| !path.exists());
+        let mut names =
+            (2..1000).map(|number| dir.join(format!("{}.{number}.jsonl", file_name(host))));
+        let free = names.find(|path| !path.exists());
         Writer::new_file(free.with_context(|| format!("too many files in {}", dir.display()))?)
     }
 
@@ -272,7 +259,7 @@ impl Writer {
         let file = made.with_context(|| {
             format!("cannot write {}; name a new file in a directory that exists", path.display())
         })?;
-        Ok(Writer { target: Target::File(file, path), failure: None })
+        Ok(Writer { file: Some((file, path)), failure: None })
     }
 
     /// Appends a line at once.
@@ -284,13 +271,13 @@ impl Writer {
 
     fn write(&mut self, line: &Line) -> Result<()> {
         let bytes = line.sealed()?;
-        match &mut self.target {
-            Target::Output => {
+        match &mut self.file {
+            None => {
                 let mut output = io::stdout().lock();
-                output.write_all(&bytes).and_then(|()| output.flush())
+                let written = output.write_all(&bytes).and_then(|()| output.flush());
+                written.context("cannot write to the standard output")
             }
-            .context("cannot write to the standard output"),
-            Target::File(file, path) => {
+            Some((file, path)) => {
                 file.write_all(&bytes).with_context(|| format!("cannot write {}", path.display()))
             }
         }
@@ -298,10 +285,10 @@ impl Writer {
 
     /// Has all lines reach the disk. Errors: the first failure.
     pub fn finish(self) -> Result<()> {
-        match (self.failure, self.target) {
+        match (self.failure, self.file) {
             (Some(failure), _) => Err(failure),
-            (None, Target::Output) => Ok(()),
-            (None, Target::File(file, path)) => {
+            (None, None) => Ok(()),
+            (None, Some((file, path))) => {
                 file.sync_data().with_context(|| format!("cannot write {}", path.display()))
             }
         }
@@ -310,9 +297,8 @@ impl Writer {
 
 /// A host's name as one of a file.
 fn file_name(host: &str) -> String {
-    host.chars()
-        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' })
-        .collect()
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    host.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
 #[cfg(test)]
@@ -323,15 +309,15 @@ mod tests {
     fn a_file_grows_line_by_line_and_is_never_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("%h-%r.jsonl").display().to_string();
-        let end = Line { end: Some(End { wall_s: 1.0, interrupted: false }), ..Line::default() };
         let mut writer = Writer::create(&out, "10.0.0.1:7", 3).unwrap();
+        let end = Line::End(End { wall_s: 1.0, interrupted: false });
         writer.append(&end);
-        let path = dir.path().join("10.0.0.1_7-3.jsonl");
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = std::fs::read_to_string(dir.path().join("10.0.0.1_7-3.jsonl")).unwrap();
         assert!(
             text.starts_with("{\"end\":{\"wall_s\":1.0,\"interrupted\":false},\"crc\":\""),
             "{text}"
         );
+        assert_eq!(Line::parse(text.trim_end().as_bytes()).unwrap(), Some(end));
         writer.finish().unwrap();
         let error = format!("{:#}", Writer::create(&out, "10.0.0.1:7", 3).unwrap_err());
         assert!(error.contains("name a new file") && error.lines().count() == 1, "{error}");
@@ -339,21 +325,6 @@ mod tests {
             drop(Writer::into_directory(dir.path(), "n1").unwrap());
             assert!(dir.path().join(format!("n1.{number}.jsonl")).exists());
         }
-        let absent = dir.path().join("absent");
-        assert!(Writer::into_directory(&absent, "n1").is_err());
-    }
-
-    #[test]
-    fn a_full_disk_ends_the_file_and_not_the_node() {
-        let mut writer = Writer::create("/dev/full", "n1", 0);
-        // It exists: a file of that name is never made.
-        assert!(writer.is_err());
-        let file = std::fs::OpenOptions::new().append(true).open("/dev/full").unwrap();
-        let target = super::Target::File(file, "/dev/full".into());
-        writer = Ok(Writer { target, failure: None });
-        let mut writer = writer.unwrap();
-        writer.append(&Line::default());
-        writer.append(&Line::default());
-        assert!(format!("{:#}", writer.finish().unwrap_err()).contains("/dev/full"));
+        assert!(Writer::into_directory(&dir.path().join("absent"), "n1").is_err());
     }
 }

@@ -5,8 +5,8 @@
 //! means with Tukey's biweight then use the good pairs fully. Pairs of one class have ends of the same
 //! strata.
 
+use crate::model::{Role, Row};
 use crate::peers::deviation;
-use crate::read::About;
 use record::metric::Better;
 use record::order::Gather;
 use stats::quantile::median;
@@ -44,6 +44,12 @@ pub(crate) struct Between {
     pub value: f64,
 }
 
+impl Between {
+    pub fn ends(&self) -> [usize; 2] {
+        [self.from, self.to]
+    }
+}
+
 /// What the pairs of a figure say of their ends and links.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fit {
@@ -54,6 +60,7 @@ pub(crate) struct Fit {
     /// Whether an end has one effect, near or far: for round trips, and where there are too few pairs
     /// to tell both apart.
     pub is_shared: bool,
+    better: Better,
     strata: Vec<usize>,
     classes: HashMap<(usize, usize), usize>,
     sizes: Vec<usize>,
@@ -76,14 +83,15 @@ struct Ends {
 
 impl Fit {
     /// The fit of a figure over its pairs, which have one value each; `strata` by node.
-    pub fn new(figure: usize, about: &About, pairs: &[Between], strata: &[usize]) -> Fit {
+    pub fn new(figure: usize, better: Better, pairs: &[Between], strata: &[usize]) -> Fit {
         let nodes: BTreeSet<usize> = pairs.iter().flat_map(|pair| [pair.from, pair.to]).gather();
         let nodes: Vec<usize> = nodes.into_iter().collect();
         let count = nodes.len();
         let ends = Ends { effects: vec![0.0; count], links: vec![Vec::new(); count] };
         let mut fit = Fit {
             figure,
-            is_shared: about.better == Better::Lower || pairs.len() < 4 * count,
+            is_shared: better == Better::Lower || pairs.len() < 4 * count,
+            better,
             strata: nodes.iter().map(|node| strata[*node]).collect(),
             nodes,
             links: Vec::with_capacity(pairs.len()),
@@ -196,20 +204,31 @@ impl Fit {
         Some(pair.x - self.centres[*class] - self.effect(from, true) - self.effect(to, false))
     }
 
-    /// A node's effect as the near or the far end.
-    pub fn end(&self, node: usize, is_near: bool) -> Option<f64> {
-        self.place(node).map(|end| self.effect(end, is_near))
+    /// The kinds of ends that have effects.
+    pub fn roles(&self) -> &'static [Role] {
+        if self.is_shared { &[Role::Both] } else { &[Role::Send, Role::Receive] }
     }
 
-    /// The effects of the near or the far ends that have enough pairs: the node, the effect, its
-    /// variance by the pairs, and the median of its values.
-    pub fn effects(&self, is_near: bool) -> Vec<(usize, f64, f64, f64)> {
-        let ends = &self.ends[self.side(is_near)];
+    /// A node's effect as an end.
+    pub fn end(&self, node: usize, role: Role) -> Option<f64> {
+        self.place(node).map(|end| self.effect(end, role != Role::Receive))
+    }
+
+    /// The effects of the ends that have enough pairs, each with its variance by the pairs and the median
+    /// of its values.
+    pub fn rows(&self, role: Role) -> Vec<Row> {
+        let ends = &self.ends[self.side(role != Role::Receive)];
         let one = |end: usize| {
             let links = ends.links.get(end).filter(|links| links.len() >= LEAST_ENDS)?;
             let values: Vec<f64> = links.iter().map(|link| self.links[*link].value).collect();
-            let scatter = self.variance / links.len() as f64;
-            Some((self.nodes[end], ends.effects[end], scatter, median(&values)?))
+            Some(Row {
+                node: self.nodes[end],
+                x: ends.effects[end],
+                scatter: self.variance / links.len() as f64,
+                value: median(&values)?,
+                predicted: None,
+                better: self.better,
+            })
         };
         (0..self.nodes.len()).filter_map(one).collect()
     }
@@ -229,9 +248,9 @@ impl Fit {
     }
 
     /// What its ends let expect of a link, as a value.
-    pub fn expected(&self, link: &Link, better: Better) -> f64 {
+    pub fn expected(&self, link: &Link) -> f64 {
         let x = link.x - self.residual(link);
-        if better == Better::Higher { (-x).exp() } else { x.exp() }
+        if self.better == Better::Higher { (-x).exp() } else { x.exp() }
     }
 }
 

@@ -2,16 +2,17 @@
 
 use crate::model::{Role, Subject, Which};
 use crate::read::Fleet;
+use analysis::gather::gathered;
 use analysis::verdict::is_speed;
 use record::event::Range;
-use record::key::{CaseId, Key};
+use record::key::Key;
 use record::metric::Better;
 use record::order::Gather;
 use record::quantity::digits;
 use record::shown::range;
 use record::unit::Unit;
 pub use report::{counted, percent};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Names that a list spells out.
 const LISTED: usize = 6;
@@ -21,8 +22,8 @@ const LISTED: usize = 6;
 #[derive(Clone, Debug, Default)]
 pub struct Titles {
     by_key: BTreeMap<Key, String>,
-    /// The key figures in the order of the cards.
-    first: Vec<Key>,
+    /// Places of the key figures on the cards.
+    places: HashMap<Key, usize>,
 }
 
 impl Titles {
@@ -33,29 +34,26 @@ impl Titles {
         card: impl Fn(&Key) -> Option<(usize, String)>,
     ) -> Titles {
         let keys: BTreeSet<&Key> = keys.into_iter().gather();
-        let mut by_experiment: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
-        for key in &keys {
-            by_experiment.entry(&key.experiment).or_default().push(key);
-        }
-        let (mut by_key, mut first) = (BTreeMap::new(), BTreeMap::new());
-        for of_one in by_experiment.values() {
-            let named: Vec<Option<(usize, String)>> = of_one.iter().map(|key| card(key)).collect();
-            for (key, name) in of_one.iter().zip(&named) {
-                let title = match name {
+        let mut titles = Titles::default();
+        for (experiment, keys) in gathered(keys.into_iter().map(|key| (&key.experiment, key))) {
+            let differing = differing(&keys);
+            let cards: Vec<Option<(usize, String)>> = keys.iter().map(|key| card(key)).collect();
+            for (key, of_card) in keys.iter().zip(&cards) {
+                let title = match of_card {
                     Some((place, title)) => {
-                        first.insert((*place, *key), (*key).clone());
+                        titles.places.insert((*key).clone(), *place);
                         // A card names its key figure by a part of the case: several may have it.
-                        match named.iter().flatten().filter(|(_, other)| other == title).count() {
+                        match cards.iter().flatten().filter(|(_, other)| other == title).count() {
                             1 => title.clone(),
-                            _ => format!("{title}: {}", self::title(key, of_one)),
+                            _ => format!("{title}: {}", self::title(key, &differing)),
                         }
                     }
-                    None => title(key, of_one),
+                    None => title(key, &differing),
                 };
-                by_key.insert((*key).clone(), format!("{}: {title}", key.experiment));
+                titles.by_key.insert((*key).clone(), format!("{experiment}: {title}"));
             }
         }
-        Titles { by_key, first: first.into_values().collect() }
+        titles
     }
 
     /// Title of a figure: `memory.bandwidth: DRAM read, all`.
@@ -63,83 +61,54 @@ impl Titles {
         self.by_key.get(key).cloned().unwrap_or_else(|| key.to_string())
     }
 
+    /// The same with the end of its pairs that the figure is of.
+    pub fn role(&self, key: &Key, role: Role) -> String {
+        let end = match role {
+            Role::Alone => "",
+            Role::Send => ", as near end",
+            Role::Receive => ", as far end",
+            Role::Both => ", at either end",
+        };
+        format!("{}{end}", self.key(key))
+    }
+
     /// Title of what is compared over nodes.
     pub fn subject(&self, fleet: &Fleet, subject: Subject) -> String {
-        format!("{}{}", self.key(&fleet.figures[subject.figure].key), role(subject.role))
+        self.role(&fleet.figures[subject.figure].key, subject.role)
     }
 
     /// Place of a key figure; behind all of them for another figure.
     pub fn place(&self, key: &Key) -> usize {
-        self.first.iter().position(|first| first == key).unwrap_or(self.first.len())
+        self.places.get(key).copied().unwrap_or(usize::MAX)
     }
+}
 
-    /// Whether a card names the figure.
-    pub fn is_key_figure(&self, key: &Key) -> bool {
-        self.place(key) < self.first.len()
+/// The parameters in which some keys differ.
+fn differing<'key>(keys: &[&'key Key]) -> BTreeSet<&'key str> {
+    let mut values: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, value) in keys.iter().flat_map(|key| key.case.0.iter()) {
+        values.entry(name).or_default().insert(value.to_string());
+        *counts.entry(name).or_default() += 1;
     }
+    let differs = |name: &&str| values[name].len() > 1 || counts[name] < keys.len();
+    counts.keys().copied().filter(differs).gather()
 }
 
 /// `bandwidth (read, DRAM, all)`: the metric and what differs between the experiment's cases.
-fn title(key: &Key, all: &[&Key]) -> String {
+fn title(key: &Key, differing: &BTreeSet<&str>) -> String {
     let metric = key.metric.replace('_', " ");
-    let differs = |name: &str| {
-        let values: BTreeSet<Option<String>> =
-            all.iter().map(|other| other.case.get(name).map(ToString::to_string)).gather();
-        values.len() > 1
-    };
-    let CaseId(parameters) = &key.case;
-    let values = parameters.iter().filter(|(name, _)| differs(name));
+    let values = key.case.0.iter().filter(|(name, _)| differing.contains(name.as_str()));
     let values: Vec<String> = values.map(|(_, value)| value.to_string()).collect();
-    match values.is_empty() {
-        true => metric,
-        false => format!("{metric} ({})", values.join(", ")),
-    }
-}
-
-/// Which end of its pairs a figure is of.
-fn role(role: Role) -> &'static str {
-    match role {
-        Role::Alone => "",
-        Role::Send => ", as near end",
-        Role::Receive => ", as far end",
-        Role::Both => ", at either end",
-    }
+    if values.is_empty() { metric } else { format!("{metric} ({})", values.join(", ")) }
 }
 
 /// Name of what is accused.
 pub fn which_name(fleet: &Fleet, which: Which) -> String {
-    let name = |node: usize| fleet.nodes[node].header.host.clone();
     match which {
-        Which::Node(node) => name(node),
-        Which::Link(from, to) => format!("{} → {}", name(from), name(to)),
+        Which::Node(node) => fleet.host(node).to_owned(),
+        Which::Link(from, to) => format!("{} → {}", fleet.host(from), fleet.host(to)),
     }
-}
-
-/// Some hosts: `n1 to n15, n20, … and 12 more`.
-pub fn hosts(names: &[String]) -> String {
-    listed(&runs(names))
-}
-
-/// Names that end in numbers in a row, as one.
-fn runs(names: &[String]) -> Vec<String> {
-    let follows = |one: &String, next: &String| {
-        let (stem, number) = numbered(one);
-        let (next_stem, next_number) = numbered(next);
-        stem == next_stem
-            && one.len() <= next.len()
-            && number.is_some_and(|number| Some(number + 1) == next_number)
-    };
-    let spelled = |run: &[String]| match run {
-        [first, .., last] if run.len() > 2 => vec![format!("{first} to {last}")],
-        _ => run.to_vec(),
-    };
-    names.chunk_by(follows).flat_map(spelled).collect()
-}
-
-/// A name without the number at its end, and that number.
-fn numbered(name: &str) -> (&str, Option<u64>) {
-    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    (stem, name[stem.len()..].parse().ok())
 }
 
 /// Some names, the first of many.
@@ -164,6 +133,11 @@ pub fn size(factor: f64) -> String {
         factor if factor < 10.0 => format!("{factor:.2}"),
         factor => digits(factor),
     }
+}
+
+/// An interval of factors: `1.48–2.01`.
+pub fn sizes((low, high): (f64, f64)) -> String {
+    format!("{}–{}", size(low), size(high))
 }
 
 /// What worse means in one word: `slower` for times and rates, else `more` or `less`.
@@ -192,7 +166,7 @@ pub fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Titles, duration, listed, runs, size};
+    use super::{Titles, duration, listed, size};
     use record::key::{CaseId, Key};
 
     #[test]
@@ -206,7 +180,7 @@ mod tests {
         let titles = Titles::from_keys(&keys, card);
         assert_eq!(titles.key(&keys[0]), "memory.latency: latency (L2)");
         assert_eq!(titles.key(&keys[1]), "memory.latency: load, DRAM");
-        assert!(titles.is_key_figure(&keys[1]) && !titles.is_key_figure(&keys[0]));
+        assert!(titles.place(&keys[1]) < titles.place(&keys[0]));
         let other = Key::new("os.syscall", &CaseId::new(), "latency");
         assert_eq!(titles.key(&other), "os.syscall latency");
         assert_eq!(Titles::from_keys([&other], |_| None).key(&other), "os.syscall: latency");
@@ -217,11 +191,8 @@ mod tests {
         let names: Vec<String> = (0..20).map(|at| format!("n{at}")).collect();
         assert_eq!(listed(&names), "n0, n1, n2, n3, n4, n5 and 14 more");
         assert_eq!(listed(&names[..7]), "n0, n1, n2, n3, n4, n5, n6");
-        let spare = ["spare-1", "spare-3", "login"].map(str::to_owned);
-        let all = [&names[8..12], &spare[..]].concat();
-        assert_eq!(runs(&all), ["n8 to n11", "spare-1", "spare-3", "login"]);
         assert_eq!([size(1.0123), size(1.414), size(12.34)], ["1.012", "1.41", "12.3"]);
-        assert_eq!(duration(241.4), "4 min 1 s");
-        assert_eq!([duration(9.6), duration(7322.0)], ["10 s", "2 h 2 min"]);
+        let times = [9.6, 241.4, 7322.0].map(duration);
+        assert_eq!(times, ["10 s", "4 min 1 s", "2 h 2 min"]);
     }
 }

@@ -5,10 +5,9 @@
 
 use crate::describe;
 use crate::extract;
-use crate::file::{
-    Absent, Clock, End, FLEET_FORMAT, Figure, Header, LISTING, Line, Pair, Purpose, Served, Writer,
-};
+use crate::file::{Absent, Clock, End, Figure, Header, Line, Pair, Purpose, Served, Writer};
 use crate::hosts::address;
+use crate::names::duration;
 use crate::place::Place;
 use crate::process::{Process, sleep_until};
 use crate::schedule::{ENDING_S, MEETING, Part, Recipe, Slot};
@@ -33,7 +32,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Peers whose clocks a node asks for before the sweep.
 const PEERS: u32 = 3;
 /// It asks for so long where their answers leave time, or where the start seems over.
-const PEERS_TIME: Duration = Duration::from_secs(30);
+const PEERS_TIME_S: f64 = 30.0;
 /// One question takes no longer, and is repeated after a pause.
 const QUESTION_TIME: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(200);
@@ -113,18 +112,18 @@ pub fn run(
     .context("cannot write the sweep's key")?;
     let zero = Instant::now();
     let mut node = Node { options, slots, writer, key_file, work, zero, stop };
-    node.write(Line { node: Some(Box::new(header)), ..Line::default() });
-    if options.place.size() < LEAST_NODES && !options.again {
+    node.writer.append(&Line::Node(Box::new(header)));
+    if options.place.list.size() < LEAST_NODES && !options.again {
         say("fewer than six nodes: no node can be accused; the report shows how they differ");
     }
     if let Err(error) = node.begin(start_s) {
-        node.absent(Absent { why: format!("{error:#}"), ..Absent::default() });
+        node.writer.append(&Line::absent(&error));
         return node.writer.finish().and(Err(error));
     }
     node.measure();
     let interrupted = stop.load(Ordering::Relaxed);
     let wall_s = node.since_s(Instant::now());
-    node.write(Line { end: Some(End { wall_s, interrupted }), ..Line::default() });
+    node.writer.append(&Line::End(End { wall_s, interrupted }));
     node.writer.finish()?;
     Ok(!interrupted)
 }
@@ -133,41 +132,23 @@ fn header(options: &Options, slots: usize, start_s: f64) -> Header {
     let Options { place, recipe, .. } = options;
     let since = Duration::try_from_secs_f64(start_s).unwrap_or_default();
     let started = humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since).to_string();
-    let agreed = if matches!(options.start, Start::At(_)) { &started[..] } else { "" };
     let mut labels = place.list.labels.get(place.rank as usize).cloned().unwrap_or_default();
     labels.extend(options.labels.clone());
-    Header {
-        format: FLEET_FORMAT,
-        plumb: env!("CARGO_PKG_VERSION").to_owned(),
-        sweep: recipe.identity(&place.list, agreed, options.again),
-        again: options.again,
-        rank: place.rank,
-        size: place.size(),
-        host: place.host().to_owned(),
-        hosts: if place.rank < LISTING { place.list.hosts.clone() } else { Vec::new() },
-        seed: recipe.seed,
-        preset: recipe.preset.clone(),
-        selectors: recipe.selectors.clone(),
-        pair_selectors: recipe.pair_selectors.clone(),
-        alone_s: recipe.alone_s,
-        slot_s: recipe.slot_s,
+    let mut header = Header {
         slots: u32::try_from(slots).unwrap_or(u32::MAX),
         starter: place.starter.to_owned(),
         stratum: describe::stratum(&Host::read(&Root::live(Outside::live()))),
         labels,
-        started,
+        ..recipe.header(&place.list, place.rank, started, options.again)
+    };
+    // Each node has a start of its own.
+    if matches!(options.start, Start::In(_)) {
+        header.sweep = recipe.identity(&place.list, "", options.again);
     }
+    header
 }
 
 impl Node<'_> {
-    fn write(&mut self, line: Line) {
-        self.writer.append(&line);
-    }
-
-    fn absent(&mut self, absent: Absent) {
-        self.write(Line { absent: Some(absent), ..Line::default() });
-    }
-
     fn since_s(&self, now: Instant) -> f64 {
         let after = now.saturating_duration_since(self.zero).as_secs_f64();
         let before = self.zero.saturating_duration_since(now).as_secs_f64();
@@ -193,7 +174,7 @@ impl Node<'_> {
             left_s > -quarter_s,
             Usage(format!(
                 "the start is {} in the past: give a later --start-at, or start the nodes sooner",
-                crate::names::duration(-left_s)
+                duration(-left_s)
             ))
         );
         // A start that is just over is now.
@@ -206,42 +187,37 @@ impl Node<'_> {
     /// What is added to this node's clock so that it is that of its peers: 0, or the median over their
     /// answers where that is more than a quarter of a slot.
     fn clock(&mut self, start_s: f64, quarter_s: f64) -> f64 {
-        let size = self.options.place.size();
-        let ranks: Vec<u32> =
-            (1..size.min(PEERS + 1)).map(|step| (self.options.place.rank + step) % size).collect();
-        let began = Instant::now();
+        let (rank, size) = (self.options.place.rank, self.options.place.list.size());
+        let mut left: Vec<u32> =
+            (1..size.min(PEERS + 1)).map(|step| (rank + step) % size).collect();
         // Where the clock is wrong, the start is no limit.
-        let left_s = (start_s - wall_s() - 1.0).min(PEERS_TIME.as_secs_f64());
-        let left_s = if left_s > 0.0 { left_s } else { PEERS_TIME.as_secs_f64() };
-        let deadline = began + Duration::try_from_secs_f64(left_s).unwrap_or_default();
-        let mut answers: BTreeMap<u32, f64> = BTreeMap::new();
-        while answers.len() < ranks.len() && Instant::now() < deadline {
-            for rank in ranks
-                .iter()
-                .filter(|rank| !answers.contains_key(*rank))
-                .copied()
-                .collect::<Vec<u32>>()
-            {
-                if let Ok(offset_s) = self.ask(rank, 0, deadline) {
-                    answers.insert(rank, offset_s);
-                }
-            }
-            if answers.len() < ranks.len() && !sleep_until(Instant::now() + PAUSE, self.stop) {
+        let left_s = start_s - wall_s() - 1.0;
+        let left_s = if left_s > 0.0 { left_s.min(PEERS_TIME_S) } else { PEERS_TIME_S };
+        let deadline = Instant::now() + Duration::from_secs_f64(left_s);
+        let mut answers: Vec<(u32, f64)> = Vec::new();
+        while !left.is_empty() && Instant::now() < deadline {
+            left.retain(|rank| {
+                let answer = self.ask(*rank, 0, deadline);
+                answers.extend(answer.iter().map(|offset_s| (*rank, *offset_s)));
+                answer.is_err()
+            });
+            if !left.is_empty() && !sleep_until(Instant::now() + PAUSE, self.stop) {
                 break;
             }
         }
-        let mut offsets: Vec<f64> = answers.values().copied().collect();
         // Of two that differ the one that agrees with this node.
-        offsets.order_by(|a, b| a.abs().total_cmp(&b.abs()));
-        let offset_s = match offsets.len() {
-            0 => return 0.0,
-            many => offsets[(many - 1) / 2],
+        answers.order_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
+        let Some((_, offset_s)) = answers.get(answers.len().saturating_sub(1) / 2).copied() else {
+            return 0.0;
         };
         let is_corrected = offset_s.abs() > quarter_s;
-        let name = |rank: &u32| self.options.place.list.hosts[*rank as usize].clone();
-        let clock = Clock { offset_s, peers: answers.keys().map(name).collect(), is_corrected };
-        self.write(Line { clock: Some(clock), ..Line::default() });
+        let peers = answers.iter().map(|(rank, _)| self.host(*rank)).collect();
+        self.writer.append(&Line::Clock(Clock { offset_s, peers, is_corrected }));
         if is_corrected { offset_s } else { 0.0 }
+    }
+
+    fn host(&self, rank: u32) -> String {
+        self.options.place.list.hosts[rank as usize].clone()
     }
 
     /// The clock of another node minus this one's. Errors: it does not answer in time.
@@ -292,11 +268,11 @@ impl Node<'_> {
     }
 
     fn measure(&mut self) {
+        let end = self.instant(self.options.recipe.duration_s(self.slots.len()));
         if let Err(error) = self.alone() {
-            self.absent(Absent { why: format!("{error:#}"), ..Absent::default() });
+            self.writer.append(&Line::absent(&error));
         }
-        for number in (0..).zip(self.slots.clone()) {
-            let (slot, what) = number;
+        for (slot, what) in (0..).zip(std::mem::take(&mut self.slots)) {
             if !sleep_until(self.instant(self.options.recipe.slot_begin_s(slot)), self.stop) {
                 return;
             }
@@ -306,8 +282,7 @@ impl Node<'_> {
                 Part::Far(nears) => self.far(slot, &nears),
             }
         }
-        let slots = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        sleep_until(self.instant(self.options.recipe.slot_begin_s(slots)), self.stop);
+        sleep_until(end, self.stop);
     }
 
     /// Measures this node by itself: in a step of suspects again and again, where that measures little.
@@ -323,12 +298,12 @@ impl Node<'_> {
             let (figures, absents) = self.pass(end)?;
             longest = longest.max(began.elapsed());
             if passes.is_empty() {
-                absents.into_iter().for_each(|absent| self.absent(absent));
+                absents.into_iter().for_each(|absent| self.writer.append(&Line::Absent(absent)));
             }
             passes.push(figures);
         }
         for figure in extract::merged(passes) {
-            self.write(Line { figure: Some(figure), ..Line::default() });
+            self.writer.append(&Line::Figure(figure));
         }
         Ok(())
     }
@@ -349,18 +324,16 @@ impl Node<'_> {
         let run = run?.run;
         let figures = extract::alone(&run);
         ensure!(!figures.is_empty(), "no figure to compare was measured: {said}");
-        let absent =
-            |(experiment, why)| Absent { experiment: Some(experiment), why, ..Absent::default() };
-        Ok((figures, extract::absent(&run).into_iter().map(absent).collect()))
+        Ok((figures, extract::absent(&run)))
     }
 
     /// Measures a pair, and writes the result.
     fn near(&mut self, slot: u32, what: &Slot, far: u32, place: u16) {
-        let partner = self.options.place.list.hosts[far as usize].clone();
-        match self.pair(slot, what, far, place) {
-            Ok(pair) => self.write(Line { pair: Some(pair), ..Line::default() }),
-            Err(error) => self.absent(Absent::of_pair(slot, &partner, format!("{error:#}"))),
-        }
+        let line = match self.pair(slot, what, far, place) {
+            Ok(pair) => Line::Pair(pair),
+            Err(error) => Line::absent_pair(slot, &self.host(far), &format!("{error:#}")),
+        };
+        self.writer.append(&line);
     }
 
     /// Errors: the partner was not met in time, or no figure was measured.
@@ -381,8 +354,7 @@ impl Node<'_> {
             }
         }
         ensure!(!figures.is_empty(), "no figure was measured: {}", reasons.join("; "));
-        let end_s = self.since_s(Instant::now());
-        let to = self.options.place.list.hosts[far as usize].clone();
+        let (end_s, to) = (self.since_s(Instant::now()), self.host(far));
         Ok(Pair { slot, purpose: what.purpose, to, begin_s, end_s, offset_s, figures })
     }
 
@@ -432,31 +404,26 @@ impl Node<'_> {
     fn far(&mut self, slot: u32, nears: &[u32]) {
         let recipe = &self.options.recipe;
         let end = self.instant(recipe.slot_begin_s(slot) + recipe.slot_s - ENDING_S / 2.0);
-        let name = |rank: &u32| self.options.place.list.hosts[*rank as usize].clone();
-        let near: Vec<String> = nears.iter().map(name).collect();
+        let near: Vec<String> = nears.iter().map(|rank| self.host(*rank)).collect();
         let mut agents = Vec::new();
         for (place, partner) in (0..).zip(&near) {
             match self.agent(place) {
                 Ok(agent) => agents.push(agent),
-                Err(error) => self.absent(Absent::of_pair(slot, partner, format!("{error:#}"))),
+                Err(error) => {
+                    self.writer.append(&Line::absent_pair(slot, partner, &format!("{error:#}")));
+                }
             }
         }
         sleep_until(end, self.stop);
-        let sessions =
-            agents.iter_mut().map(|agent| agent.said().matches(SESSION).count()).sum::<usize>();
-        let sessions = u32::try_from(sessions).unwrap_or(u32::MAX);
+        let said: Vec<String> = agents.iter_mut().map(Process::said).collect();
+        let sessions: usize = said.iter().map(|said| said.matches(SESSION).count()).sum();
         if sessions == 0 {
-            let said =
-                agents.iter_mut().find_map(|agent| agent.said().lines().last().map(str::to_owned));
-            let why = format!("no near end came; the agent said: {}", said.unwrap_or_default());
-            self.absent(Absent::of_pair(slot, &near.join(", "), why));
+            let last = said.iter().find_map(|said| said.lines().last()).unwrap_or_default();
+            let why = format!("no near end came; the agent said: {last}");
+            self.writer.append(&Line::absent_pair(slot, &near.join(", "), &why));
         }
         drop(agents);
-        self.write(Line { served: Some(Served { slot, near, sessions }), ..Line::default() });
+        let sessions = u32::try_from(sessions).unwrap_or(u32::MAX);
+        self.writer.append(&Line::Served(Served { slot, near, sessions }));
     }
-}
-
-/// Time that a sweep takes from its start, in seconds.
-pub fn duration_s(recipe: &Recipe, slots: usize) -> f64 {
-    recipe.slot_begin_s(u32::try_from(slots).unwrap_or(u32::MAX))
 }

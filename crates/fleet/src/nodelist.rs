@@ -9,34 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// and ranges; the digits of a range's beginning give the width. Errors: it is not such a list, or
 /// has more hosts than a sweep.
 pub fn hosts(list: &str) -> Result<Vec<String>> {
+    let mut is_inside = false;
+    let is_end = |letter: char| {
+        is_inside = letter == '[' || is_inside && letter != ']';
+        letter == ',' && !is_inside
+    };
     let mut hosts = Vec::new();
-    for name in names(list)? {
+    for name in list.split(is_end) {
         expand("", name, &mut hosts).with_context(|| format!("{list:?} is not a list of hosts"))?;
     }
     Ok(hosts)
-}
-
-/// The names of a list: it is divided at the commas outside of brackets.
-fn names(list: &str) -> Result<Vec<&str>> {
-    let mut names = Vec::new();
-    let (mut from, mut is_inside) = (0, false);
-    for (at, letter) in list.char_indices() {
-        match letter {
-            '[' | ']' => {
-                let is_opening = letter == '[';
-                ensure!(is_inside != is_opening, "{list:?} has brackets that do not match");
-                is_inside = is_opening;
-            }
-            ',' if !is_inside => {
-                names.push(&list[from..at]);
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    ensure!(!is_inside, "{list:?} has brackets that do not match");
-    names.push(&list[from..]);
-    Ok(names)
 }
 
 /// Adds the hosts of one name whose beginning is expanded.
@@ -44,6 +26,7 @@ fn expand(prefix: &str, rest: &str, hosts: &mut Vec<String>) -> Result<()> {
     let Some((before, after)) = rest.split_once('[') else {
         let host = format!("{prefix}{rest}");
         ensure!(!host.is_empty(), "a name is empty");
+        ensure!(!host.contains(']'), "a bracket is not opened");
         ensure!(hosts.len() < SIZE_MAX as usize, "it has more than {SIZE_MAX} hosts");
         hosts.push(host);
         return Ok(());
@@ -63,33 +46,30 @@ fn expand(prefix: &str, rest: &str, hosts: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Hosts as one list of that syntax: names that differ in the number at their end share brackets.
-pub fn compact(hosts: &[String]) -> String {
+/// Hosts in the names of such a list: those that differ in the number at their end share brackets.
+pub fn compact<Host: AsRef<str>>(hosts: &[Host]) -> Vec<String> {
     let mut groups: BTreeMap<(&str, usize), BTreeSet<u64>> = BTreeMap::new();
-    let mut others: BTreeSet<&str> = BTreeSet::new();
-    for host in hosts {
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for host in hosts.iter().map(AsRef::as_ref) {
         let stem = host.trim_end_matches(|letter: char| letter.is_ascii_digit());
         let digits = &host[stem.len()..];
         // Without leading zeros numbers of all lengths share a list.
         let width = if digits.starts_with('0') { digits.len() } else { 0 };
         match digits.parse() {
             Ok(number) => groups.entry((stem, width)).or_default().insert(number),
-            Err(_) => others.insert(host),
+            Err(_) => names.insert(host),
         };
     }
     let group = |((stem, width), numbers): ((&str, usize), BTreeSet<u64>)| {
         let numbers: Vec<u64> = numbers.into_iter().collect();
-        if let [number] = numbers[..] {
-            return format!("{stem}{number:0width$}");
-        }
         let runs = numbers.chunk_by(|one, next| one + 1 == *next).map(|run| match run {
             [first, .., last] => format!("{first:0width$}-{last:0width$}"),
             _ => format!("{:0width$}", run[0]),
         });
-        format!("{stem}[{}]", runs.collect::<Vec<String>>().join(","))
+        let runs = runs.collect::<Vec<String>>().join(",");
+        if numbers.len() == 1 { format!("{stem}{runs}") } else { format!("{stem}[{runs}]") }
     };
-    let names = others.into_iter().map(str::to_owned);
-    names.chain(groups.into_iter().map(group)).collect::<Vec<String>>().join(",")
+    names.into_iter().map(str::to_owned).chain(groups.into_iter().map(group)).collect()
 }
 
 #[cfg(test)]
@@ -97,28 +77,22 @@ mod tests {
     use super::{compact, hosts};
 
     #[test]
-    fn brackets_are_expanded() {
+    fn brackets_are_expanded_and_made() {
         for (list, expected) in [
             ("n1", "n1"),
             ("n[1-3,7]", "n1 n2 n3 n7"),
-            ("n[08-10]", "n08 n09 n10"),
-            ("a,b[1-2],c", "a b1 b2 c"),
-            ("r[1-2]n[01-02]", "r1n01 r1n02 r2n01 r2n02"),
-            ("n[1-2]-ib.example,gw", "n1-ib.example n2-ib.example gw"),
+            ("n10,n[08-09]", "n10 n08 n09"),
+            ("a,n[9-11]", "a n9 n10 n11"),
+            ("r1n[01-02],r2n[01-02]", "r1n01 r1n02 r2n01 r2n02"),
         ] {
-            assert_eq!(hosts(list).unwrap().join(" "), expected, "{list}");
+            let all = hosts(list).unwrap();
+            assert_eq!(
+                (all.join(" ").as_str(), compact(&all).join(",").as_str()),
+                (expected, list)
+            );
         }
-    }
-
-    #[test]
-    fn hosts_share_brackets_where_their_numbers_differ() {
-        for list in ["n1", "n[1-3,7]", "n[08-10]", "login,n[1,3]", "a,n[9-11]"] {
-            assert_eq!(compact(&hosts(list).unwrap()), list.replace("[08-10]", "10,n[08-09]"));
-        }
-    }
-
-    #[test]
-    fn what_is_not_a_list_is_refused() {
+        let all = hosts("r[1-2]n[01-02],n[1-2]-ib.example,gw").unwrap();
+        assert_eq!(all.join(" "), "r1n01 r1n02 r2n01 r2n02 n1-ib.example n2-ib.example gw");
         for list in
             ["", "n1,", "n[1", "n1]", "n[[1]]", "n[3-1]", "n[a]", "n[1-]", "n[]", "n[1-999999999]"]
         {

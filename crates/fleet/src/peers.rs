@@ -15,6 +15,8 @@ const FAR: f64 = 3.5;
 /// The share of values whose distance from the centre the scale must explain on the worse side, in
 /// standard deviations of a normal distribution: some figures are now and then worse by a step.
 const UPPER: (f64, f64) = (0.9, 1.2816);
+/// Up to so many values a node is left out of its own peers; among more it makes no difference.
+pub(crate) const SMALL: usize = 64;
 /// Above so many degrees of freedom Student's distribution is the normal one.
 const MANY: f64 = 1e6;
 

@@ -9,6 +9,7 @@ use crate::hosts::{List, address};
 use crate::nodelist;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// Most nodes of a sweep.
 pub const SIZE_MAX: u32 = 100_000;
@@ -37,10 +38,6 @@ impl Place {
     /// This node's name in the list.
     pub fn host(&self) -> &str {
         &self.list.hosts[self.rank as usize]
-    }
-
-    pub fn size(&self) -> u32 {
-        u32::try_from(self.list.hosts.len()).unwrap_or(u32::MAX)
     }
 }
 
@@ -85,15 +82,15 @@ pub fn place(environment: &BTreeMap<String, String>, given: &Given) -> Result<Pl
     let size = given.size.or(size);
     let list = match (&given.list, get("SLURM_STEP_NODELIST"), starter) {
         (Some(list), ..) => list.clone(),
-        (None, Some(nodes), "slurm") => List::new(nodelist::hosts(nodes)?)?,
+        (None, Some(nodes), "slurm") => List::new(nodelist::hosts(nodes)?),
         (None, None, "slurm") => bail!(
             "Slurm started no step here: start the nodes with srun, which the batch script does not \
              do by itself"
         ),
-        (None, _, "kubernetes") => List::new(pods(&get, given, size)?)?,
+        (None, _, "kubernetes") => List::new(pods(&get, given, size)?),
         _ => bail!("which hosts take part is not known: type --hosts FILE, a host a line"),
     };
-    let hosts = u32::try_from(list.hosts.len()).unwrap_or(u32::MAX);
+    let hosts = list.size();
     ensure!(hosts <= SIZE_MAX, "a sweep has at most {SIZE_MAX} nodes, and the list has {hosts}");
     if let Some(size) = size.filter(|size| *size != hosts) {
         bail!("the list has {hosts} hosts, but {size} nodes were started: start one on each");
@@ -105,20 +102,19 @@ pub fn place(environment: &BTreeMap<String, String>, given: &Given) -> Result<Pl
         let name = name.unwrap_or("this host");
         format!("{name} is not in the list of hosts: correct the list, or type --rank R")
     })?;
-    ensure!(
-        rank < hosts,
-        "rank {rank} does not exist: {hosts} hosts have the ranks 0 to {}",
-        hosts - 1
-    );
+    let last = hosts - 1;
+    ensure!(rank <= last, "rank {rank} does not exist: {hosts} hosts have the ranks 0 to {last}");
     Ok(Place { rank, list, starter })
 }
 
-/// The rank of a host by its name, or the part of that before the first dot.
+/// The rank of a host by its address, or by its name or the part of that before the first dot.
 fn rank_by_name(list: &List, name: Option<&str>) -> Option<u32> {
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    let name = name?;
-    let host = |listed: &String| address(listed).map_or(String::new(), |(host, _)| host.to_owned());
-    let is_it = |listed: &String| host(listed) == name || short(&host(listed)) == short(name);
+    fn short(name: &str) -> &str {
+        let is_address = name.parse::<IpAddr>().is_ok();
+        if is_address { name } else { name.split('.').next().unwrap_or_default() }
+    }
+    let name = short(name?);
+    let is_it = |listed: &String| address(listed).is_ok_and(|(host, _)| short(host) == name);
     let places: Vec<u32> =
         (0..).zip(&list.hosts).filter(|(_, listed)| is_it(listed)).map(|(at, _)| at).collect();
     // Several entries of one host differ in their ports: the engine's rank says which one this is.
@@ -143,84 +139,64 @@ fn pods<'env>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Given, Place, place};
+    use super::{Given, place};
     use crate::hosts::List;
-    use std::collections::BTreeMap;
+    use anyhow::Result;
 
-    fn environment(variables: &str) -> BTreeMap<String, String> {
-        let variables = variables.split_whitespace().map(|one| one.split_once('=').unwrap());
-        variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-    }
-
-    fn found(variables: &str, given: &Given) -> Place {
-        place(&environment(variables), given).unwrap()
-    }
-
-    fn listed(text: &str) -> Given {
-        Given { list: Some(List::parse(text).unwrap()), ..Given::default() }
+    /// `starter rank host size` of variables, and of a list, the name of a Service or nothing.
+    fn found(variables: &str, list: &str) -> Result<String> {
+        let variables = variables.split_whitespace().filter_map(|one| one.split_once('='));
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut given = Given { rank: (list == "n[1-3]!2").then_some(2), ..Given::default() };
+        match list.strip_prefix("service ") {
+            Some(service) => (given.service, given.size) = (Some(service.to_owned()), Some(16)),
+            None if list.is_empty() => {}
+            None => given.list = Some(List::parse(list.trim_end_matches("!2"))?),
+        }
+        let place = place(&variables.collect(), &given)?;
+        Ok(format!("{} {} {} {}", place.starter, place.rank, place.host(), place.list.size()))
     }
 
     #[test]
-    fn slurm_gives_all() {
+    fn each_engine_gives_rank_hosts_and_size() {
         let step = "SLURM_PROCID=2 SLURM_NTASKS=9 SLURM_STEP_NUM_TASKS=4 SLURMD_NODENAME=n3 \
                     SLURM_JOB_NODELIST=n[0-8] SLURM_STEP_NODELIST=n[1-3,7]";
-        let place = found(step, &Given::default());
-        assert_eq!((place.rank, place.host(), place.size()), (2, "n3", 4));
-        assert_eq!(place.starter, "slurm");
-        // srun --mpi=pmix sets more.
-        assert_eq!(
-            found(&format!("{step} PMIX_RANK=2 PMI_RANK=2 PMI_SIZE=4"), &Given::default()),
-            place
-        );
-        let batch = environment("SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_NODELIST=n[1-4]");
-        assert!(super::place(&batch, &Given::default()).unwrap_err().to_string().contains("srun"));
-    }
-
-    #[test]
-    fn launchers_of_mpi_give_the_rank_and_the_list_gives_the_hosts() {
-        let list = "10.0.0.1:1\n10.0.0.1:2\n10.0.0.1:3\n";
-        for variables in [
-            "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 SLURM_PROCID=0 SLURM_NTASKS=1",
-            "PMI_RANK=1 PMI_SIZE=3",
-            "PMIX_RANK=1",
+        let ports = "10.0.0.1:1\n10.0.0.1:2\n10.0.0.1:3\n";
+        let ompi = "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 SLURM_PROCID=0 SLURM_NTASKS=1";
+        for (variables, list, expected) in [
+            (step, "", "slurm 2 n3 4"),
+            // As srun --mpi=pmix sets them.
+            (&format!("{step} PMIX_RANK=2 PMI_RANK=2 PMI_SIZE=4"), "", "slurm 2 n3 4"),
+            (ompi, ports, "mpi 1 10.0.0.1:2 3"),
+            ("PMI_RANK=1 PMI_SIZE=3", ports, "mpi 1 10.0.0.1:2 3"),
+            ("PMIX_RANK=1", ports, "mpi 1 10.0.0.1:2 3"),
+            (
+                "JOB_COMPLETION_INDEX=12 HOSTNAME=plumb-12",
+                "service sweep",
+                "kubernetes 12 plumb-12.sweep 16",
+            ),
+            ("HOSTNAME=n2.example.org", "n[1-3]", "options 1 n2 3"),
+            ("HOSTNAME=10.0.0.2", "10.0.0.1\n10.0.0.2\n", "options 1 10.0.0.2 2"),
+            ("HOSTNAME=elsewhere", "n[1-3]!2", "options 2 n3 3"),
         ] {
-            let place = found(variables, &listed(list));
-            assert_eq!(
-                (place.rank, place.host(), place.starter),
-                (1, "10.0.0.1:2", "mpi"),
-                "{variables}"
-            );
+            assert_eq!(found(variables, list).unwrap(), expected, "{variables}");
         }
     }
 
     #[test]
-    fn an_indexed_job_has_a_pod_for_each_index() {
-        let given = Given { size: Some(16), service: Some("sweep".to_owned()), ..Given::default() };
-        let place = found("JOB_COMPLETION_INDEX=12 HOSTNAME=plumb-12", &given);
-        assert_eq!((place.rank, place.host()), (12, "plumb-12.sweep"));
-        assert_eq!((place.size(), place.starter), (16, "kubernetes"));
-    }
-
-    #[test]
-    fn a_list_knows_a_host_by_its_name() {
-        let place = found("HOSTNAME=n2.example.org", &listed("n[1-3]"));
-        assert_eq!((place.rank, place.starter), (1, "options"));
-        let given = Given { rank: Some(2), ..listed("n[1-3]") };
-        assert_eq!(found("HOSTNAME=elsewhere", &given).rank, 2);
-    }
-
-    #[test]
     fn what_does_not_fit_is_one_line() {
-        for (variables, given, part) in [
-            ("", Given::default(), "--hosts FILE"),
-            ("HOSTNAME=x", listed("n[1-3]"), "x is not in the list"),
-            ("PMI_RANK=1 PMI_SIZE=4", listed("n[1-3]"), "the list has 3 hosts, but 4 nodes"),
-            ("PMI_RANK=three", listed("n[1-3]"), "PMI_RANK=three"),
-            ("PMI_RANK=7", listed("n[1-3]"), "rank 7"),
-            ("JOB_COMPLETION_INDEX=0 HOSTNAME=a-0", Given::default(), "--size N"),
-            ("SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_NODELIST=n[1", Given::default(), "n[1"),
+        for (variables, list, part) in [
+            ("", "", "--hosts FILE"),
+            ("HOSTNAME=x", "n[1-3]", "x is not in the list"),
+            ("PMI_RANK=1 PMI_SIZE=4", "n[1-3]", "the list has 3 hosts, but 4 nodes"),
+            ("PMI_RANK=three", "n[1-3]", "PMI_RANK=three"),
+            ("PMI_RANK=7", "n[1-3]", "rank 7"),
+            ("JOB_COMPLETION_INDEX=0 HOSTNAME=a-0", "", "--size N"),
+            ("JOB_COMPLETION_INDEX=0 HOSTNAME=a", "service a", "set no hostname there"),
+            ("SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_NODELIST=n[1", "", "n[1"),
+            ("SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_NODELIST=n[1-4]", "", "with srun"),
         ] {
-            let error = format!("{:#}", place(&environment(variables), &given).unwrap_err());
+            let error = format!("{:#}", found(variables, list).unwrap_err());
             assert!(error.contains(part) && error.lines().count() == 1, "{variables}: {error}");
         }
     }

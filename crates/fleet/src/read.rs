@@ -2,14 +2,15 @@
 //! [`Fleet::notes`], and everything else stands.
 
 use crate::file::{Absent, Clock, End, FLEET_FORMAT, Figure, Header, Line, Purpose};
-use anyhow::{Context, Result, ensure};
+use analysis::gather::gathered;
+use anyhow::{Context, Result, bail, ensure};
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::order::{Gather, InOrder};
-use record::seal::{Seal, check};
 use record::unit::Unit;
 use session::store::file;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::f64::consts::FRAC_PI_2;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,7 @@ pub struct PairValues {
     pub slot: u32,
     pub purpose: Purpose,
     pub to: String,
+    /// The far end's clock minus the near end's.
     pub offset_s: f64,
     pub values: Vec<Value>,
 }
@@ -81,9 +83,13 @@ impl Fleet {
         &self.nodes[0].header
     }
 
-    /// The node of a name.
-    pub fn node(&self, host: &str) -> Option<&NodeFile> {
-        self.nodes.iter().find(|node| node.header.host == host)
+    pub fn host(&self, node: usize) -> &str {
+        &self.nodes[node].header.host
+    }
+
+    /// The places of nodes by name.
+    pub fn places(&self) -> HashMap<&str, usize> {
+        (0..self.nodes.len()).map(|node| (self.host(node), node)).gather()
     }
 }
 
@@ -166,89 +172,79 @@ pub fn read(dir: &Path, hosts: Option<Vec<String>>) -> Result<Fleet> {
 #[cfg(any(test, feature = "fixtures"))]
 pub fn from_lines(files: impl IntoIterator<Item = (String, Vec<Line>)>) -> Fleet {
     let mut figures = Figures::default();
-    let mut all = Vec::new();
-    for (host, lines) in files {
-        let (count, mut lines) = (lines.len(), lines.into_iter());
-        let Some(header) = lines.next().and_then(|line| line.node) else { continue };
+    let file = |(host, lines): (String, Vec<Line>)| {
         let path = PathBuf::from(format!("{host}.jsonl"));
-        let mut file = NodeFile { header: *header, path, lines: count, ..NodeFile::default() };
-        lines.for_each(|line| take(&mut file, line, &mut figures));
-        all.push(file);
-    }
-    assembled(all, figures.all, None, Vec::new())
+        let mut file = NodeFile { path, lines: lines.len(), ..NodeFile::default() };
+        lines.into_iter().for_each(|line| take(&mut file, line, &mut figures));
+        file
+    };
+    let files = files.into_iter().map(file).collect();
+    assembled(files, figures.all, None, Vec::new())
 }
 
 /// A node's file, and its damage. Errors: the file is not a node's.
 fn node_file(path: &Path, figures: &mut Figures) -> Result<(NodeFile, Option<String>)> {
-    let reader = file::reader(path)?;
-    let mut lines = record::lines::Lines::new(reader, LINE_BYTES_MAX);
-    let mut found: Option<NodeFile> = None;
-    let mut damaged = 0_usize;
+    let mut lines = record::lines::Lines::new(file::reader(path)?, LINE_BYTES_MAX);
+    let mut file = NodeFile { path: path.to_owned(), ..NodeFile::default() };
+    let mut damaged = 0;
     while let Some((number, line)) = lines.whole()? {
-        match &mut found {
-            None => {
-                found = Some(NodeFile {
-                    header: header(line)?,
-                    path: path.to_owned(),
-                    ..NodeFile::default()
-                })
-            }
-            Some(file) => match parsed(line) {
-                Some(line) => take(file, line, figures),
-                None => damaged += 1,
-            },
+        match Line::parse(line) {
+            _ if file.lines == 0 => file.header = header(line)?,
+            Ok(None | Some(Line::Node(_))) => {}
+            Ok(Some(line)) => take(&mut file, line, figures),
+            Err(_) => damaged += 1,
         }
-        found.iter_mut().for_each(|file| file.lines = number);
+        file.lines = number;
     }
     let is_torn = lines.torn().is_some();
-    let file = found.with_context(|| match is_torn {
-        true => "its first line is cut",
-        false => "it is empty: the node ended before it wrote a line",
-    })?;
-    let note = match (is_torn, damaged) {
-        (_, 1..) => Some(format!("{damaged} of its lines are damaged and left out")),
-        (true, 0) => Some(format!("it is cut after line {}", file.lines)),
-        (false, 0) => None,
+    let note = match (file.lines, damaged, is_torn) {
+        (0, _, true) => bail!("its first line is cut"),
+        (0, _, false) => bail!("it is empty: the node ended before it wrote a line"),
+        (_, 0, false) => None,
+        (last, 0, true) => Some(format!("it is cut after line {last}")),
+        _ => Some(format!("{damaged} of its lines are damaged and left out")),
     };
     Ok((file, note))
 }
 
-fn parsed(line: &[u8]) -> Option<Line> {
-    (check(line) == Seal::Intact).then(|| serde_json::from_slice(line).ok()).flatten()
-}
-
 /// The header on a first line. Errors: the line is no header, or one of another version.
 fn header(line: &[u8]) -> Result<Header> {
-    let value: serde_json::Value =
-        serde_json::from_slice(line).context("it is not a node's file")?;
-    let inside = value.get("node").unwrap_or(&value);
-    let format = inside.get("format").and_then(serde_json::Value::as_u64);
-    let format = format.context("it is not a node's file")?;
+    const FOREIGN: &str = "it is not a node's file";
+    let value: serde_json::Value = serde_json::from_slice(line).context(FOREIGN)?;
     ensure!(value.get("run").is_none(), "it is the record of a run, which `plumb report` shows");
-    ensure!(
-        format <= u64::from(FLEET_FORMAT),
-        "its format is {format}, this plumb reads fleet formats up to {FLEET_FORMAT}: use a newer plumb"
-    );
-    ensure!(
-        format == u64::from(FLEET_FORMAT),
-        "its format is {format}, of a development version of plumb: measure again"
-    );
-    let parsed = parsed(line).context("its first line is damaged")?;
-    Ok(*parsed.node.context("it is not a node's file")?)
+    let format = &value.get("node").unwrap_or(&value)["format"];
+    match format.as_u64().context(FOREIGN)?.cmp(&u64::from(FLEET_FORMAT)) {
+        Ordering::Equal => {}
+        Ordering::Less => {
+            bail!("its format is {format}, of a development version of plumb: measure again")
+        }
+        Ordering::Greater => bail!(
+            "its format is {format}, this plumb reads fleet formats up to {FLEET_FORMAT}: use a \
+             newer plumb"
+        ),
+    }
+    match Line::parse(line).context("its first line is damaged")? {
+        Some(Line::Node(header)) => Ok(*header),
+        _ => bail!(FOREIGN),
+    }
 }
 
 fn take(file: &mut NodeFile, line: Line, figures: &mut Figures) {
-    file.clock = line.clock.or(file.clock.take());
-    file.end = line.end.or(file.end.take());
-    file.absents.extend(line.absent);
-    file.values.extend(line.figure.map(|figure| figures.value(figure)));
-    file.pairs.extend(line.pair.map(|pair| PairValues {
-        slot: pair.slot,
-        purpose: pair.purpose,
-        to: pair.to,
-        offset_s: pair.offset_s,
-        values: pair.figures.into_iter().map(|figure| figures.value(figure)).collect(),
-    }));
+    match line {
+        Line::Node(header) => file.header = *header,
+        Line::Clock(clock) => file.clock = Some(clock),
+        Line::Figure(figure) => file.values.push(figures.value(figure)),
+        Line::Pair(pair) => file.pairs.push(PairValues {
+            slot: pair.slot,
+            purpose: pair.purpose,
+            to: pair.to,
+            offset_s: pair.offset_s,
+            values: pair.figures.into_iter().map(|figure| figures.value(figure)).collect(),
+        }),
+        Line::Served(_) => {}
+        Line::Absent(absent) => file.absents.push(absent),
+        Line::End(end) => file.end = Some(end),
+    }
 }
 
 /// Sorts files into the sweep that most of them are of, and its steps of suspects.
@@ -258,108 +254,83 @@ fn assembled(
     hosts: Option<Vec<String>>,
     mut notes: Vec<String>,
 ) -> Fleet {
-    let (again, first): (Vec<NodeFile>, Vec<NodeFile>) =
+    let (mut again, first): (Vec<NodeFile>, Vec<NodeFile>) =
         files.into_iter().partition(|file| file.header.again);
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for file in &first {
-        *counts.entry(&file.header.sweep).or_default() += 1;
+    let mut sweeps = gathered(first.into_iter().map(|file| (file.header.sweep.clone(), file)));
+    sweeps.order_by_key(|(_, files)| Reverse(files.len()));
+    let mut sweeps = sweeps.into_iter().map(|(_, files)| files);
+    let nodes = sweeps.next().unwrap_or_default();
+    for file in sweeps.flatten() {
+        let why = difference(&file.header, &nodes[0].header);
+        notes.push(format!("{}: it is of another sweep ({why}); left out", name(&file)));
     }
-    let most = counts.iter().max_by_key(|(_, count)| **count).map(|(sweep, _)| (*sweep).to_owned());
-    let (of_sweep, others): (Vec<NodeFile>, Vec<NodeFile>) =
-        first.into_iter().partition(|file| Some(&file.header.sweep) == most.as_ref());
-    let sample = of_sweep.first().map(|file| file.header.clone()).unwrap_or_default();
-    for file in others {
-        notes.push(format!(
-            "{}: it is of another sweep ({}); left out",
-            name(&file),
-            difference(&file.header, &sample)
-        ));
-    }
-    let hosts = hosts.or_else(|| {
-        of_sweep.iter().map(|file| &file.header.hosts).find(|hosts| !hosts.is_empty()).cloned()
-    });
-    let listed: Option<BTreeSet<&String>> = hosts.as_ref().map(|hosts| hosts.iter().gather());
-    let is_listed =
-        |file: &NodeFile| listed.as_ref().is_none_or(|listed| listed.contains(&file.header.host));
-    let mut nodes = unique(of_sweep, &is_listed, &mut notes);
+    let of_files = nodes.iter().map(|file| &file.header.hosts);
+    let hosts = hosts.or_else(|| of_files.into_iter().find(|hosts| !hosts.is_empty()).cloned());
+    let listed: Option<HashSet<&String>> = hosts.as_ref().map(|hosts| hosts.iter().gather());
+    let mut nodes = unique(nodes, listed.as_ref(), &mut notes);
     nodes.order_by_key(|file| file.header.rank);
-    let mut steps: BTreeMap<(String, String), Vec<NodeFile>> = BTreeMap::new();
-    for file in again {
-        let key = (file.header.started.clone(), file.header.sweep.clone());
-        steps.entry(key).or_default().push(file);
-    }
-    let steps =
-        merged(steps).into_iter().map(|step| unique(step, &is_listed, &mut notes)).collect();
-    Fleet { figures, nodes, steps, hosts, notes }
-}
-
-/// Steps by the order of time. With `--start-in` the nodes of a step start some seconds apart, and one
-/// identity is of one list of suspects: its files of one host are several steps.
-fn merged(steps: BTreeMap<(String, String), Vec<NodeFile>>) -> Vec<Vec<NodeFile>> {
-    let mut merged: Vec<Vec<NodeFile>> = Vec::new();
-    for ((_, sweep), files) in steps {
-        for file in files {
-            let has = |step: &&mut Vec<NodeFile>| {
-                step[0].header.sweep == sweep
-                    && step.iter().all(|other| other.header.host != file.header.host)
-            };
-            match merged.iter_mut().find(has) {
-                Some(step) => step.push(file),
-                None => merged.push(vec![file]),
-            }
-        }
-    }
-    merged
+    // With `--start-in` the nodes of a step start some seconds apart, and one identity is of one list of
+    // suspects: a host's files of it are one step after the other.
+    again.order_by(|a, b| a.header.started.cmp(&b.header.started));
+    let mut counts: HashMap<(String, String), usize> = HashMap::new();
+    let steps = gathered(again.into_iter().map(|file| {
+        let sweep = file.header.sweep.clone();
+        let count = counts.entry((sweep.clone(), file.header.host.clone())).or_default();
+        *count += 1;
+        ((sweep, *count), file)
+    }));
+    let steps = steps.into_iter().map(|(_, step)| unique(step, listed.as_ref(), &mut notes));
+    Fleet { figures, nodes, steps: steps.collect(), hosts: hosts.clone(), notes }
 }
 
 /// The files of listed hosts, one for each host: of two the longer one.
 fn unique(
-    files: Vec<NodeFile>,
-    is_listed: &impl Fn(&NodeFile) -> bool,
+    mut files: Vec<NodeFile>,
+    listed: Option<&HashSet<&String>>,
     notes: &mut Vec<String>,
 ) -> Vec<NodeFile> {
-    let mut by_host: BTreeMap<String, NodeFile> = BTreeMap::new();
+    files.order_by_key(|file| Reverse(file.lines));
+    let mut kept: BTreeMap<String, NodeFile> = BTreeMap::new();
     for file in files {
-        if !is_listed(&file) {
-            notes.push(format!(
-                "{}: {} is not in the list of hosts; left out",
-                name(&file),
-                file.header.host
-            ));
-            continue;
-        }
-        let host = file.header.host.clone();
-        let Some(other) = by_host.remove(&host) else {
-            by_host.insert(host, file);
-            continue;
+        let host = &file.header.host;
+        let why = match kept.get(host) {
+            _ if listed.is_some_and(|listed| !listed.contains(host)) => {
+                format!("{host} is not in the list of hosts")
+            }
+            Some(longer) => format!("{host} has another file, {}", name(longer)),
+            None => {
+                kept.insert(host.clone(), file);
+                continue;
+            }
         };
-        let (kept, left) = if file.lines > other.lines { (file, other) } else { (other, file) };
-        notes.push(format!("{}: {host} has another file, {}; left out", name(&left), name(&kept)));
-        by_host.insert(host, kept);
+        notes.push(format!("{}: {why}; left out", name(&file)));
     }
-    by_host.into_values().collect()
+    kept.into_values().collect()
 }
 
 fn name(file: &NodeFile) -> String {
     file.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// What the headers of one sweep have alike.
+const ALIKE: [&str; 10] = [
+    "size",
+    "plumb",
+    "seed",
+    "preset",
+    "selectors",
+    "pair_selectors",
+    "alone_s",
+    "slot_s",
+    "slots",
+    "started",
+];
+
 /// In what two headers differ, in words.
 fn difference(one: &Header, sweep: &Header) -> String {
-    let facts = |header: &Header| {
-        [
-            ("size", header.size.to_string()),
-            ("plumb", header.plumb.clone()),
-            ("seed", header.seed.to_string()),
-            ("preset", header.preset.clone()),
-            ("slots", header.slots.to_string()),
-            ("slot_s", header.slot_s.to_string()),
-            ("start", header.started.clone()),
-        ]
-    };
-    let all = facts(one).into_iter().zip(facts(sweep));
-    let mut differs = all.filter(|((_, one), (_, other))| one != other);
-    let text =
-        differs.next().map(|((what, one), (_, other))| format!("{what} {one}, the others {other}"));
-    text.unwrap_or_else(|| "other hosts or selectors".to_owned())
+    let [one, sweep] = [one, sweep].map(|header| serde_json::json!(header));
+    match ALIKE.into_iter().find(|name| one[name] != sweep[name]) {
+        Some(name) => format!("{name} {}, the others {}", one[name], sweep[name]),
+        None => "other hosts or pairs".to_owned(),
+    }
 }

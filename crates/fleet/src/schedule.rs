@@ -1,7 +1,7 @@
 //! What a sweep does, and when: computed by each node from the same options, so that no node needs to
 //! be asked. Pure.
 
-use crate::file::Purpose;
+use crate::file::{FLEET_FORMAT, Header, LISTING, Purpose};
 use crate::hosts::List;
 use crate::matchings::{Edge, all_steps, bisection, gatherings, matchings, steps_for, turns};
 
@@ -86,7 +86,7 @@ impl Recipe {
         if !list.pairs.is_empty() {
             return slots(Purpose::Suspect, turns(&list.pairs)).collect();
         }
-        let size = u32::try_from(list.hosts.len()).unwrap_or(u32::MAX);
+        let size = list.size();
         let steps = self.steps.map_or_else(|| steps_for(size), |steps| steps.min(all_steps(size)));
         let usual = if size < LOADS_LEAST || steps == 0 { 0 } else { LOADS };
         let [across, gathered, spread] = self.loads.map(|asked| asked.unwrap_or(usual));
@@ -103,12 +103,39 @@ impl Recipe {
         self.alone_s + f64::from(slot) * self.slot_s
     }
 
+    /// Time that a sweep takes from its start, in seconds.
+    pub fn duration_s(&self, slots: usize) -> f64 {
+        self.alone_s + slots as f64 * self.slot_s
+    }
+
     /// Begin and end of the window of a slot's selector, in seconds since the sweep's start.
     pub fn window_s(&self, slot: u32, window: usize, windows: usize) -> (f64, f64) {
         let begin = self.slot_begin_s(slot) + MEETING * self.slot_s;
         let length = ((1.0 - MEETING) * self.slot_s - ENDING_S).max(0.0) / windows.max(1) as f64;
         let begin = begin + window as f64 * length;
         (begin, begin + length)
+    }
+
+    /// The header of a node's file, but for what only the node knows.
+    pub fn header(&self, list: &List, rank: u32, started: String, again: bool) -> Header {
+        Header {
+            format: FLEET_FORMAT,
+            plumb: env!("CARGO_PKG_VERSION").to_owned(),
+            sweep: self.identity(list, &started, again),
+            again,
+            rank,
+            size: list.size(),
+            host: list.hosts[rank as usize].clone(),
+            hosts: if rank < LISTING { list.hosts.clone() } else { Vec::new() },
+            started,
+            seed: self.seed,
+            preset: self.preset.clone(),
+            selectors: self.selectors.clone(),
+            pair_selectors: self.pair_selectors.clone(),
+            alone_s: self.alone_s,
+            slot_s: self.slot_s,
+            ..Header::default()
+        }
     }
 
     /// Identity of a sweep: what all its nodes know the same. `start` is empty where each node has its
@@ -125,87 +152,63 @@ impl Recipe {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, Purpose, Recipe};
+    use super::Purpose::{Bisection, Incast, Matching, Outcast, Suspect};
+    use super::{Part, Recipe};
+    use crate::drawn::recipe;
     use crate::hosts::List;
-    use std::collections::BTreeMap;
-
-    fn recipe() -> Recipe {
-        Recipe {
-            preset: "quick".to_owned(),
-            selectors: Vec::new(),
-            pair_selectors: vec![
-                "net.rtt:far=peer".to_owned(),
-                "net.bandwidth:far=peer".to_owned(),
-            ],
-            seed: 7,
-            steps: None,
-            loads: [None; 3],
-            alone_s: 100.0,
-            slot_s: 12.0,
-        }
-    }
 
     #[test]
     fn every_node_has_a_part_that_fits_its_partner_s() {
         let list = List::parse("n[1-9]").unwrap();
-        let slots = recipe().slots(&list);
-        let purposes: Vec<Purpose> = slots.iter().map(|slot| slot.purpose).collect();
-        assert_eq!(purposes[..8], [Purpose::Matching; 8]);
-        use Purpose::{Bisection, Incast, Outcast};
-        assert_eq!(purposes[8..], [Bisection, Bisection, Incast, Incast, Outcast, Outcast]);
+        let recipe = Recipe { loads: [None; 3], ..recipe(7) };
+        let slots = recipe.slots(&list);
+        assert!(slots[..8].iter().all(|slot| slot.purpose == Matching));
+        let loads: Vec<_> = slots[8..].iter().map(|slot| slot.purpose).collect();
+        assert_eq!(loads, [Bisection, Bisection, Incast, Incast, Outcast, Outcast]);
         for slot in &slots {
-            let parts: BTreeMap<u32, Part> = (0..9).map(|rank| (rank, slot.part(rank))).collect();
-            for (rank, part) in &parts {
-                match part {
-                    Part::Rests => {
-                        assert!(slot.pairs.iter().all(|pair| pair.0 != *rank && pair.1 != *rank))
-                    }
+            let parts: Vec<Part> = (0..9).map(|rank| slot.part(rank)).collect();
+            for (rank, part) in (0..).zip(&parts) {
+                let fits = match part {
+                    Part::Rests => slot.pairs.iter().all(|pair| ![pair.0, pair.1].contains(&rank)),
                     Part::Near(far, place) => {
-                        let Part::Far(nears) = &parts[far] else { panic!("{far} is no far end") };
-                        assert_eq!(nears[usize::from(*place)], *rank);
+                        let Part::Far(nears) = &parts[*far as usize] else {
+                            panic!("{far}: no far end")
+                        };
+                        nears[usize::from(*place)] == rank
                     }
-                    Part::Far(nears) => assert!(
-                        nears
-                            .iter()
-                            .all(|near| matches!(parts[near], Part::Near(far, _) if far == *rank))
+                    Part::Far(nears) => nears.iter().all(
+                        |near| matches!(parts[*near as usize], Part::Near(far, _) if far == rank),
                     ),
-                }
+                };
+                assert!(fits, "{rank}: {part:?} in {slot:?}");
             }
         }
-        let load = &slots[10];
-        assert_eq!(load.selectors(&recipe()), ["net.bandwidth:far=peer"]);
-        assert_eq!(slots[0].selectors(&recipe()).len(), 2);
-    }
-
-    #[test]
-    fn pairs_of_a_list_are_the_slots() {
-        let list = List::parse("n[1-4]\nn1 > n2\nn3 > n4\nn2 > n3\n").unwrap();
-        let slots = recipe().slots(&list);
-        let pairs: Vec<_> = slots.iter().map(|slot| slot.pairs.clone()).collect();
-        assert_eq!(pairs, [vec![(0, 1), (2, 3)], vec![(1, 2)]]);
-        assert!(slots.iter().all(|slot| slot.purpose == Purpose::Suspect));
-    }
-
-    #[test]
-    fn windows_divide_what_the_meeting_leaves() {
-        let recipe = recipe();
-        assert_eq!(recipe.slot_begin_s(2), 124.0);
+        assert_eq!(slots[10].selectors(&recipe), ["net.bandwidth:far=peer"]);
+        assert_eq!(slots[0].selectors(&recipe).len(), 2);
+        assert_eq!(recipe.duration_s(2), 124.0);
         assert_eq!(recipe.window_s(2, 0, 2), (127.0, 131.25));
         assert_eq!(recipe.window_s(2, 1, 2), (131.25, 135.5));
     }
 
     #[test]
+    fn pairs_of_a_list_are_the_slots() {
+        let list = List::parse("n[1-4]\nn1 > n2\nn3 > n4\nn2 > n3\n").unwrap();
+        let slots = recipe(7).slots(&list);
+        let pairs: Vec<_> = slots.iter().map(|slot| slot.pairs.clone()).collect();
+        assert_eq!(pairs, [vec![(0, 1), (2, 3)], vec![(1, 2)]]);
+        assert!(slots.iter().all(|slot| slot.purpose == Suspect));
+    }
+
+    #[test]
     fn another_sweep_has_another_identity() {
-        let list = List::parse("n[1-9]").unwrap();
-        let fewer = List::parse("n[1-8]").unwrap();
-        let base = recipe().identity(&list, "", false);
-        assert_eq!(base, recipe().identity(&list, "", false));
-        let other = Recipe { seed: 8, ..recipe() };
+        let (list, fewer) = ["n[1-9]", "n[1-8]"].map(|list| List::parse(list).unwrap()).into();
+        let base = recipe(7).identity(&list, "", false);
+        assert_eq!(base, recipe(7).identity(&list, "", false));
         for another in [
-            recipe().identity(&fewer, "", false),
-            recipe().identity(&list, "2026-11-30T00:00:00Z", false),
-            recipe().identity(&list, "", true),
-            other.identity(&list, "", false),
+            recipe(7).identity(&fewer, "", false),
+            recipe(7).identity(&list, "2026-11-30T00:00:00Z", false),
+            recipe(7).identity(&list, "", true),
+            recipe(8).identity(&list, "", false),
         ] {
             assert_ne!(base, another);
         }

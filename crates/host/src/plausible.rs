@@ -84,7 +84,7 @@ mod tests {
             let read = doubts.number("cpu.max_hz", ("max_freq", "CPU 0"), text, 1e3);
             assert_eq!(read, None, "{text}");
         }
-        assert_eq!(doubts.0, ["max_freq of CPU 0 is \"0\", which no machine has"]);
+        assert!(doubts.0.len() == 1 && doubts.0[0].contains("CPU 0 is \"0\""), "{:?}", doubts.0);
         let fine = doubts.number("cpu.max_hz", ("max_freq", "CPU 0"), "3529052\n", 1e3);
         assert_eq!((fine, doubts.0.len()), (Some(3_529_052_000), 1));
     }

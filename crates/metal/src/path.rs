@@ -264,7 +264,7 @@ mod tests {
         }
         assert!(found(&at("round")).expect_err("no end").contains("os error 40"));
         assert_eq!(found(&at("real")), Err("AlreadyExists".to_owned()));
-        assert_eq!(found(&at("real/..")).expect_err("no name"), "it is not a file name; type one");
+        assert!(found(&at("real/..")).expect_err("no name").contains("file name"));
         for (path, kind) in
             [("none/new", ErrorKind::NotFound), ("real/inner/x/y", ErrorKind::NotFound)]
         {
@@ -282,7 +282,7 @@ mod tests {
         }
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("is set");
         let refused = found(&at("link/new")).expect_err("others may have moved it");
-        assert!(refused.contains("another user can change"), "{refused}");
+        assert!(refused.contains("another user"), "{refused}");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).expect("is set");
         assert_eq!(found(&at("link/new")), Ok("new".to_owned()));
     }

@@ -26,6 +26,8 @@ pub enum NoteKind {
     TwoModes,
     /// A derived value that many resamples do not give.
     Uncertain,
+    /// The value depends on what happened on the machine in the minutes before.
+    History,
     /// A condition of a newer plumb.
     #[serde(other)]
     Other,

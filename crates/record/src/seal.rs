@@ -93,6 +93,12 @@ pub fn check(line: &[u8]) -> Seal {
     }
 }
 
+/// The object of an intact line without its checksum.
+pub fn unsealed(line: &[u8]) -> Option<Vec<u8>> {
+    let (text, sum) = parts(line)?;
+    (sum == Some(sum_from(0, text))).then(|| [text, b"}"].concat())
+}
+
 /// Whether a line ends as a sealed one does, so that nothing is cut from its end.
 pub fn is_ended(line: &[u8]) -> bool {
     parts(line).is_some()

@@ -34,8 +34,9 @@ pub enum Unit {
     /// A dimensionless ratio; shares are ratios, not percentages.
     #[serde(rename = "ratio")]
     Ratio,
-    /// Hundredths of a ratio, in which people read a share. No file has it.
-    #[serde(skip)]
+    /// Hundredths of a ratio, in which people read a share. In files it is a ratio.
+    #[serde(rename = "ratio", skip_deserializing)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Percent,
     /// Nanoseconds per byte.
     #[serde(rename = "ns/B")]
@@ -63,12 +64,18 @@ pub const UNITS: &[(Unit, &str)] = &[
 impl Unit {
     /// The spelling in files.
     pub fn text(self) -> &'static str {
-        UNITS.iter().find(|(unit, _)| *unit == self).map_or("", |(_, text)| text)
+        let in_files = if self == Unit::Percent { Unit::Ratio } else { self };
+        UNITS.iter().find(|(unit, _)| *unit == in_files).map_or("", |(_, text)| text)
     }
 
     /// Whether values of this unit are times, which can also be given in core cycles.
     pub fn is_time(self) -> bool {
         matches!(self, Unit::Ns | Unit::NsPerOp)
+    }
+
+    /// Whether values of this unit are amounts in a second.
+    pub fn is_rate(self) -> bool {
+        matches!(self, Unit::BPerS | Unit::OpPerS | Unit::FlopPerS | Unit::Hz)
     }
 }
 
@@ -91,5 +98,7 @@ mod tests {
             let back: Unit = serde_json::from_str(&json).expect("and comes back");
             assert_eq!(back, *unit);
         }
+        let share = serde_json::to_string(&Unit::Percent).expect("a unit serialises");
+        assert_eq!((share.as_str(), Unit::Percent.text()), ("\"ratio\"", "ratio"));
     }
 }

@@ -111,7 +111,7 @@ pub const COLUMNS: &[Column] = &[
     column("predicted", Kind::Range)
         .place("prediction")
         .line("What was predicted before it was measured")
-        .always(1, "#predicted", Seen::Cell(predicted)),
+        .always(0, "#predicted", Seen::Cell(predicted)),
     column("beside", Kind::Range)
         .place("prediction/beside")
         .line("What was to be expected beside a neighbour that used the core (null if none did)"),
@@ -188,7 +188,7 @@ pub const COLUMNS: &[Column] = &[
         .shown(2, "#ratio", |figure| figure.ratio.map(digits)),
     text("plumb"),
     text("run"),
-    seen("estimate").place("prediction/likely").shown(0, "#estimate", likely),
+    seen("estimate").place("prediction/likely").shown(1, "#estimate", likely),
     // What a published report prints.
     seen("table").shown(0, "table", |figure| printed(figure, "source")),
     seen("printed").shown(0, "#printed", |figure| printed(figure, "printed")),
@@ -339,11 +339,11 @@ mod tests {
     }
 
     #[test]
-    fn each_name_of_a_layout_is_a_column_and_estimates_are_hidden_last() {
+    fn each_name_of_a_layout_is_a_column_and_predictions_are_never_hidden() {
         for name in [TABLE, SUMMARY, PRINTED].iter().flat_map(|names| names.split_whitespace()) {
             let mut named = COLUMNS.iter().filter(|one| one.name == name);
             let hidden_from = named.find_map(|one| one.shown).expect(name).hidden_from;
-            let is_kept = ["estimate", "value", "verdict", "table", "printed", "estimate_printed"];
+            let is_kept = ["predicted", "value", "verdict", "table", "printed", "estimate_printed"];
             assert_eq!(hidden_from == 0, is_kept.contains(&name), "{name}");
         }
     }

@@ -1,6 +1,6 @@
 //! A comparison as JSON (docs/FORMAT.md). Values stay in base units.
 
-use analysis::compare::answer::{Effect, Level};
+use analysis::compare::answer::{Doubt, Effect, Level};
 use analysis::compare::conditions::{About, Condition, about};
 use analysis::compare::{Against, Compared, Comparison, Direction, Incomparable, Near, Outcome};
 use analysis::figure::{Figure, Interval};
@@ -227,7 +227,7 @@ fn of_against(comparison: &Comparison, against: &Against) -> FlatAgainst {
         factors: effect.factors(),
         ci: effect.interval(),
     };
-    let confidence = against.confidence(comparison.base.run, "B");
+    let confidence = against.confidence(comparison.base.run);
     FlatAgainst {
         new: about(against.new.run),
         same_machine: against.same_machine,
@@ -235,7 +235,7 @@ fn of_against(comparison: &Comparison, against: &Against) -> FlatAgainst {
         findings: against.findings().len(),
         effects: against.effects().into_iter().map(effect).collect(),
         confidence: confidence.level,
-        doubts: confidence.reasons,
+        doubts: confidence.doubts.iter().map(Doubt::text).collect(),
         least_seen: against.least_seen(),
         conditions: against.conditions.clone(),
         figures: against.figures.iter().map(of_figure).collect(),

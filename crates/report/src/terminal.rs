@@ -24,7 +24,7 @@ pub struct Look {
 const LEAST_WIDTH: usize = 60;
 
 /// Width from which quantities are never wrapped.
-const ROOMY: usize = 90;
+const ROOMY: usize = 80;
 
 /// Widest text: wider lines are hard to read. Tables may be wider.
 const MOST_WIDTH: usize = 160;

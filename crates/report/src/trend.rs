@@ -1,52 +1,41 @@
 //! Figures over runs as JSON and as comma-separated values, in base units.
 
-use super::csv::table;
+use super::csv::{columns, fields, table};
 use analysis::trend::{Changed, Trend, Trends};
 use serde_json::{Value, json};
 
-const COLUMNS: [&str; 12] = [
-    "experiment",
-    "case",
-    "metric",
-    "unit",
-    "run",
-    "started",
-    "value",
-    "ci_low",
-    "ci_high",
-    "level",
-    "ratio",
-    "difference",
-];
+/// Columns ([`columns`]) of a figure in a run.
+const COLUMNS: &str = "experiment case metric unit run started value ci_low=ci/0 ci_high=ci/1 level \
+    ratio difference";
 
 /// A row per figure and run, with a header line; `ratio` or `difference` stand where a new level
 /// begins.
 pub fn csv(trends: &Trends) -> String {
+    let columns = columns(COLUMNS);
     let mut rows = Vec::new();
-    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     for trend in &trends.trends {
         let key = &trend.over.key;
         for (index, (point, level)) in trend.over.points.iter().zip(trend.levels()).enumerate() {
             let shift = trend.shifts.iter().find(|changed| changed.shift.first == index);
             let size = shift.map(|changed| changed.shift.size);
             let run = &trends.runs[point.run];
-            rows.push(vec![
-                key.experiment.clone(),
-                key.case.to_string(),
-                key.metric.clone(),
-                trend.over.unit.to_string(),
-                run.name.clone(),
-                run.started.clone(),
-                point.value.to_string(),
-                number(point.ci.map(|(low, _)| low)),
-                number(point.ci.map(|(_, high)| high)),
-                level.to_string(),
-                number(size.and_then(|size| size.ratio())),
-                number(size.and_then(|size| size.difference())),
-            ]);
+            let row = json!({
+                "experiment": key.experiment,
+                "case": key.case.to_string(),
+                "metric": key.metric,
+                "unit": trend.over.unit,
+                "run": run.name,
+                "started": run.started,
+                "value": point.value,
+                "ci": point.ci,
+                "level": level,
+                "ratio": size.and_then(|size| size.ratio()),
+                "difference": size.and_then(|size| size.difference()),
+            });
+            rows.push(fields(&columns, &row));
         }
     }
-    table(COLUMNS, rows)
+    table(columns.iter().map(|(name, _)| *name), rows)
 }
 
 /// Version of that object.

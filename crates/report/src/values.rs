@@ -227,6 +227,11 @@ pub fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))
 }
 
+/// A figure's label with room to wrap: a long case would make its table wider than any screen.
+pub fn label(figure: &Figure) -> String {
+    figure.label().replace(',', ", ")
+}
+
 /// The name of a figure's metric as a reader sees it, which may be broken at its words.
 pub fn metric(figure: &Figure) -> String {
     let name = figure.metric.as_ref().map(|metric| metric.name.replace('_', " "));

@@ -1,14 +1,11 @@
 //! `plumb fleet compare`: two sweeps over the same nodes.
 
-mod fail_on;
-
 use super::directory::{open, titles};
-use crate::cmd::fail_on::{Rule, parse};
 use crate::cmd::rendered::Place;
 use crate::cmd::{Failure, output};
-use fleet::compare::{Comparison, compare};
+use fleet::compare::compare;
 use fleet::report::compared::build;
-use report::{counted, html, markdown, terminal};
+use report::{html, markdown, terminal};
 use std::path::PathBuf;
 
 /// Compares two sweeps over the same nodes, before and after a change
@@ -20,28 +17,17 @@ use std::path::PathBuf;
 /// A change on all nodes is a finding if it is significant after correction for the number of figures
 /// and larger than 1.5 % (hardware) or 4 % (os, io).
 #[derive(clap::Args)]
-#[command(
-    after_help = "Exit codes: 0 no finding; 1 finding (with --fail-on: one that a rule names); 2 \
-    usage error, or a rule without a tested figure; 3 failure; 5 undecided: most figures of a rule \
-    cannot show a change of its size.
+#[command(after_help = "Exit codes: 0 no finding; 1 finding; 2 usage error; 3 failure.
 
 Examples:
   plumb fleet compare before after
-  plumb fleet compare before after --all --format html -o comparison.html
-  plumb fleet compare before after --fail-on slower:5%@memory --fail-on apart"
-)]
+  plumb fleet compare before after --all --format html -o comparison.html")]
 pub struct Args {
     /// Directory of the base sweep's files, A
     base: PathBuf,
     /// Directory of the new sweep's files, B
     new: PathBuf,
-    /// Exit with 1 only on findings that this rule names: slower, faster, changed (on all nodes), apart
-    /// (a node went another way), missing (a figure or a node) or never; `slower:5%` for changes of at
-    /// least 5 % of the base value; `slower:5%@memory` for these figures alone (selectors as in `plumb
-    /// run`); may be repeated
-    #[arg(long, value_name = "RULE")]
-    fail_on: Vec<String>,
-    /// Show all figures and all differences around them too
+    /// Show all figures, and not only those that changed
     #[arg(long)]
     all: bool,
     #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
@@ -64,7 +50,6 @@ enum Format {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    let rules = parse(&args.fail_on, &fail_on::WORDS).map_err(Failure::Usage)?;
     let (base, new) = (open(&args.base, None)?, open(&args.new, None)?);
     if base.header() == new.header() {
         output::diagnose("plumb: the sweep is compared with itself; name the new one");
@@ -86,39 +71,5 @@ pub fn run(args: Args) -> Result<(), Failure> {
             "the sweeps have no node in common: nodes are paired by their names",
         ));
     }
-    match rules.is_empty() {
-        true if comparison.has_finding() => Err(Failure::Finding),
-        true => Ok(()),
-        false => judge(&rules, &comparison),
-    }
-}
-
-/// The exit code of rules and what each met: a finding before a void rule before an undecided one.
-fn judge(rules: &[Rule], comparison: &Comparison) -> Result<(), Failure> {
-    let (mut failed, mut void, mut undecided) = (false, None, None);
-    for rule in rules {
-        let met = fail_on::met(rule, comparison);
-        let said = |text: &str| format!("--fail-on {}: {text}", rule.text());
-        if met.met > 0 {
-            failed = true;
-            output::diagnose(&format!("plumb: {}", said(&counted(met.met, fail_on::noun(rule)))));
-        }
-        if !rule.needs_tests() {
-            continue;
-        }
-        if met.tested == 0 {
-            void = Some(said("no figure in its scope was tested: the rule decides nothing"));
-        } else if rule.has_size() && met.met == 0 && 2 * met.blind > met.tested {
-            undecided = Some(said(&format!(
-                "undecided: {} of {} figures cannot show a change of that size",
-                met.blind, met.tested
-            )));
-        }
-    }
-    match (failed, void, undecided) {
-        (true, ..) => Err(Failure::Finding),
-        (false, Some(void), _) => Err(Failure::Usage(void)),
-        (false, None, Some(undecided)) => Err(Failure::Undecided(undecided)),
-        (false, None, None) => Ok(()),
-    }
+    if comparison.has_finding() { Err(Failure::Finding) } else { Ok(()) }
 }

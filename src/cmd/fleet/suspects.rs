@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             format!("{}\n", serde_json::to_string(&again).map_err(anyhow::Error::from)?)
         }
         Format::Slurm if again.hosts().is_empty() => String::new(),
-        Format::Slurm => compact(&again.hosts()) + "\n",
+        Format::Slurm => compact(&again.hosts()).join(",") + "\n",
     };
     args.place.write(&text)
 }

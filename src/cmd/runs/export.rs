@@ -17,7 +17,7 @@ pub(super) struct Args {
     /// Directory to write to, or a file for one run
     #[arg(long, value_name = "PATH")]
     to: PathBuf,
-    /// Write a sheet instead of the record: the machine and its figures as JSON, without host name,
+    /// Write a sheet instead of the record: the machine and its figures as text, without host name,
     /// addresses, machine identity, kernel command line and paths (docs/SHEETS.md)
     #[arg(long)]
     sheet: bool,
@@ -36,7 +36,7 @@ pub(super) fn export(store: &Store, args: &Args) -> Result<(), Failure> {
         return Err(Failure::usage("no run is stored yet; `plumb run` makes one"));
     }
     let ending = match (args.sheet, args.ndjson) {
-        (true, _) => "json",
+        (true, _) => "sheet",
         (false, true) => "ndjson",
         (false, false) => "jsonl",
     };

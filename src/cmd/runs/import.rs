@@ -36,7 +36,7 @@ pub(super) fn import(store: &Store, args: &Args) -> Result<(), Failure> {
     }
     let sheets: Vec<(String, Sheet)> = match from.is_dir() {
         true => types.iter().map(|name| of_type(from, name)).collect::<Result<_, _>>()?,
-        false => vec![of_file(from)?],
+        false => of_file(from)?,
     };
     for (name, sheet) in sheets {
         imported::keep(store, &name, &sheet).map_err(usage)?;
@@ -51,11 +51,17 @@ fn of_type(clone: &Path, name: &str) -> Result<(String, Sheet), Failure> {
     Ok((name.to_owned(), found.map_err(Failure::Usage)?))
 }
 
-fn of_file(path: &Path) -> Result<(String, Sheet), Failure> {
+/// The machines of a file. The only one without a name has the file's.
+fn of_file(path: &Path) -> Result<Vec<(String, Sheet)>, Failure> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("cannot read {}", path.display())).map_err(usage)?;
-    let sheet = Sheet::read(&text);
-    let sheet = sheet.with_context(|| format!("{} is no sheet", path.display())).map_err(usage)?;
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok((stem, sheet))
+    let sheets = Sheet::read_all(&text);
+    let sheets =
+        sheets.with_context(|| format!("cannot read {}", path.display())).map_err(usage)?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let named = |(name, sheet): (String, Sheet)| match name.is_empty() {
+        true => (stem.clone().into_owned(), sheet),
+        false => (name, sheet),
+    };
+    Ok(sheets.into_iter().map(named).collect())
 }

@@ -199,9 +199,10 @@ mod tests {
     fn a_shift_is_a_line_with_its_size_its_time_and_what_else_changed() {
         let found = found(&[vec![80.0; 8], vec![100.0; 8]].concat());
         let text = described(&found, &found.trends[0], &found.trends[0].shifts[0]);
-        assert!(text.starts_with(
-            "os.syscall:call=getpid latency is 1.25× worse since 2026-11-09T04:00:00Z: 80"
-        ));
-        assert!(text.ends_with("; at that time changed: kernel from 6.1 to 6.2 "), "{text}");
+        for part in
+            ["os.syscall:call=getpid", "1.25× worse", "2026-11-09T04:00:00Z", "from 6.1 to 6.2"]
+        {
+            assert!(text.contains(part), "{text}");
+        }
     }
 }

@@ -113,7 +113,6 @@ impl Instance {
         let meta = self.stressng_meta.as_ref().or(self.membench_meta.as_ref());
         let date = meta.and_then(|meta| meta.start.as_deref()).and_then(|start| start.get(..10));
         let sheet = Sheet {
-            sheet: super::Format(super::FORMAT),
             source: format!(
                 "sc-inspector-data by Spare Cores (github.com/SpareCores/sc-inspector-data, CC BY-SA \
                  4.0), data/{}, {}: lscpu, sc-membench, stress-ng",

@@ -1,14 +1,16 @@
 //! What a comparison comes to: its effects, how far to trust it, and what it cannot see.
 
 use super::conditions::about;
-use super::{Against, Compared, Direction, Source, table};
+use super::{Against, Compared, Direction, Outcome, Source, Untested, table};
 use crate::figure::Figure;
 use crate::gather::{ends, gathered};
 use crate::health::{Health, health};
+use crate::names::around;
 use crate::verdict::is_speed;
 use record::metric::{Better, Kind, Metric};
-use record::quantity::digits;
+use record::quantity::render;
 use record::run::Run;
+use record::unit::Unit;
 use serde::Serialize;
 use stats::interval::median_order;
 use stats::quantile::median;
@@ -46,7 +48,24 @@ impl<'a> Effect<'_, 'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confidence {
     pub level: Level,
-    pub reasons: Vec<String>,
+    /// What lowers it.
+    pub doubts: Vec<Doubt>,
+}
+
+/// What lowers the confidence, as it is in the base run and in the other one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    pub what: &'static str,
+    pub of_runs: [Option<String>; 2],
+}
+
+impl Doubt {
+    /// In one line: `rounds disturbed: A 12 %, B 3 %`.
+    pub fn text(&self) -> String {
+        let named = ["A", "B"].into_iter().zip(&self.of_runs);
+        let named = named.filter_map(|(run, text)| Some(format!("{run} {}", text.as_ref()?)));
+        format!("{}{}", self.what, around(": ", &named.collect::<Vec<_>>().join(", "), ""))
+    }
 }
 
 /// A degree of confidence.
@@ -73,16 +92,18 @@ impl Level {
     }
 }
 
-/// Shares of a run that lower the confidence: what they are of, how many are worth a word, and how
-/// many make it low.
-type Doubt = (fn(&Health) -> Option<f64>, &'static str, f64, f64);
-const DOUBTS: [Doubt; 5] = [
-    (Health::disturbed_share, "of the rounds were disturbed", 0.1, 0.3),
-    (|health| health.run_delay, "of the CPU time went to other programs", 0.02, 0.05),
-    (|health| health.steal, "of the CPU time went to the hypervisor", 0.02, 0.05),
-    (|health| health.shared, "of the time the core was shared", 0.1, 0.3),
-    (|health| health.moved, "of rounds on virtual CPUs that the host had moved", 0.05, 1.0),
+/// Shares of a run that lower the confidence: their name, how many are worth a word, and how many
+/// make it low.
+type Limits = (fn(&Health) -> Option<f64>, &'static str, f64, f64);
+const SHARES: [Limits; 5] = [
+    (Health::disturbed_share, "rounds disturbed", 0.1, 0.3),
+    (|health| health.run_delay, "CPU time of other programs", 0.02, 0.05),
+    (|health| health.steal, "steal", 0.02, 0.05),
+    (|health| health.shared, "core shared", 0.1, 0.3),
+    (|health| health.moved, "CPUs moved", 0.05, 1.0),
 ];
+/// What is said of figures without three stored runs.
+const VARIATION: &str = "run-to-run variation, until three runs are stored";
 
 /// How two runs, or a report and a run, compare in a family of experiments.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,7 +184,8 @@ impl<'a> Against<'a> {
             let factor = times_as_fast(one.metric, one.ratio()?)?;
             Some((one.base.family(), (factor.ln(), one.band.between.reach())))
         };
-        let families = gathered(self.figures.iter().filter_map(log)).into_iter();
+        let is_shown = |one: &&Compared| one.outcome != Outcome::Untested(Untested::History);
+        let families = gathered(self.figures.iter().filter(is_shown).filter_map(log)).into_iter();
         families.filter_map(|(family, figures)| speed(family, &figures)).collect()
     }
 
@@ -186,36 +208,31 @@ impl<'a> Against<'a> {
         self.findings().is_empty() && 2 * self.tested() < self.figures.len()
     }
 
-    /// How far to trust it, with what the runs A (`base`) and another one of this name recorded.
-    pub fn confidence(&self, base: &Run, name: &str) -> Confidence {
-        let mut confidence = Confidence { level: Level::High, reasons: Vec::new() };
-        let runs = [("A", health(base)), (name, health(self.new.run))];
-        for (of, what, some, much) in DOUBTS {
-            let shares = runs.iter().filter_map(|(name, health)| Some((*name, of(health)?)));
-            let shares: Vec<(&str, f64)> = shares.collect();
-            let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
-            if most < some {
-                continue;
-            }
-            let told = shares.iter().map(|(name, share)| format!("{name} {}", percent(*share)));
-            let told: Vec<String> = told.collect();
-            confidence.reasons.push(format!("{} {what}", told.join(", ")));
-            let level = if most >= much { Level::Low } else { Level::Fair };
+    /// How far to trust it, by what this run and the base recorded.
+    pub fn confidence(&self, base: &Run) -> Confidence {
+        let runs = [base, self.new.run];
+        let mut confidence = Confidence { level: Level::High, doubts: Vec::new() };
+        let mut doubt = |level, what, of_runs| {
             confidence.level = confidence.level.min(level);
-        }
-        for (name, run) in [("A", base), (name, self.new.run)] {
-            if let Some(why) = about(run).unfinished {
-                confidence.reasons.push(format!("{name} is incomplete ({why})"));
-                confidence.level = confidence.level.min(Level::Fair);
+            confidence.doubts.push(Doubt { what, of_runs });
+        };
+        let healths = runs.map(health);
+        for (share, what, some, much) in SHARES {
+            let shares = healths.each_ref().map(share);
+            let most = shares.iter().flatten().copied().fold(0.0, f64::max);
+            if most >= some {
+                let level = if most >= much { Level::Low } else { Level::Fair };
+                doubt(level, what, shares.map(|share| Some(render(share?, Unit::Percent))));
             }
         }
-        let tested = || self.figures.iter().filter(|one| one.p.is_some());
-        let is_assumed = |one: &&Compared| matches!(one.band.source, Source::Default(_));
-        if tested().any(|one| is_assumed(&one)) {
-            let why =
-                "run-to-run variation is assumed (three stored runs of this machine replace it)";
-            confidence.reasons.push(why.to_owned());
-            confidence.level = confidence.level.min(Level::Fair);
+        let unfinished = runs.map(|run| about(run).unfinished.map(str::to_owned));
+        if unfinished.iter().any(Option::is_some) {
+            doubt(Level::Fair, "incomplete", unfinished);
+        }
+        let is_assumed =
+            |one: &Compared| one.p.is_some() && matches!(one.band.source, Source::Default(_));
+        if self.figures.iter().any(is_assumed) {
+            doubt(Level::Fair, VARIATION, ["assumed"; 2].map(|text| Some(text.to_owned())));
         }
         confidence
     }
@@ -243,10 +260,6 @@ impl Compared<'_> {
         };
         self.band.share.max(open)
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", digits(share * 100.0))
 }
 
 #[cfg(test)]

@@ -347,8 +347,8 @@ impl Found {
             if let (Some(from), Some(to)) = (from, to)
                 && (to - from).abs() >= LEAST_SHARE
             {
-                let percent = |share: f64| format!("{} %", digits(share * 100.0));
-                self.add(Class::State, name, &percent(from), &percent(to));
+                let [from, to] = [from, to].map(|share| render(share, Unit::Percent));
+                self.add(Class::State, name, &from, &to);
             }
         }
         let most = |health: &Health| {

@@ -27,6 +27,7 @@ use super::figure::{Figure, Interval};
 use super::history::{History, used, used_rounds};
 use super::verdict::is_speed;
 use record::metric::{Better, Metric};
+use record::note::NoteKind;
 use record::run::Run;
 use record::unit::Unit;
 use serde::Serialize;
@@ -131,16 +132,19 @@ pub enum Untested {
     OtherSize,
     /// Nothing scatters in either run.
     NoScatter,
+    /// It depends on what happened in the minutes before, and too few stored runs say how much.
+    History,
 }
 
 impl Untested {
     /// Every reason, in the order of the report.
-    pub const ALL: [Untested; 5] = [
+    pub const ALL: [Untested; 6] = [
         Untested::Published,
         Untested::NoInterval,
         Untested::NotPositive,
         Untested::OtherSize,
         Untested::NoScatter,
+        Untested::History,
     ];
 
     /// In words, after "not tested:".
@@ -151,6 +155,10 @@ impl Untested {
             Untested::NotPositive => "a value or an end of its interval is not positive",
             Untested::OtherSize => "measured with another size or another number of threads",
             Untested::NoScatter => "nothing scatters",
+            Untested::History => {
+                "depends on the minutes before the run: three stored runs say how much, and \
+                 `plumb ab` compares rounds of one minute"
+            }
         }
     }
 }
@@ -365,6 +373,8 @@ fn prepare(joined: &join::Joined, band: &Band, family: usize, published: bool) -
         Some(Untested::Published)
     } else if reasons::has_other_size(joined.base, joined.new) {
         Some(Untested::OtherSize)
+    } else if band.between.runs == 0 && has_history(joined) {
+        Some(Untested::History)
     } else if base.interval.is_none() || new.interval.is_none() {
         Some(Untested::NoInterval)
     } else if !(base.is_positive() && new.is_positive()) {
@@ -387,6 +397,11 @@ fn prepare(joined: &join::Joined, band: &Band, family: usize, published: bool) -
         band: band.share,
     };
     Prepared { base, new, in_cycles, tested: untested.map_or(Ok(pair), Err) }
+}
+
+/// Whether the value of either run depends on what happened before it.
+fn has_history(joined: &join::Joined) -> bool {
+    [joined.base, joined.new].iter().any(|figure| figure.notes.has(NoteKind::History))
 }
 
 /// Relative difference of core clocks from which on figures of the core are compared in cycles.

@@ -48,6 +48,6 @@ mod tests {
         site.host.net.ports.reserved = 2;
         assert_eq!(site.lacks_ports(3), None);
         let skip = site.lacks_ports(4).expect("a reason");
-        assert!(skip.reason.contains("range (40000 to 40007, 2 reserved: 6 ports)"), "{skip:?}");
+        assert!(skip.reason.contains("6 ports"), "{skip:?}");
     }
 }

@@ -6,7 +6,9 @@
 
 mod ground;
 
-pub(super) use ground::{Ground, Kind, below, ground, ground_facts, ground_note, only_memory};
+pub(super) use ground::{
+    Ground, JOURNAL_AT, Kind, below, ground, ground_facts, ground_note, only_memory,
+};
 
 use crate::fs::prelude::*;
 use metal::fault::{evict, random_readahead};

@@ -108,7 +108,7 @@ case! {
             "direct", "direct_sync", "cold", "cold_no_readahead", "cached",
         ]),
         /// size of the file
-        size: u64,
+        size: u64 = Domain::bytes(4 << 10, 4 << 40),
     }
 }
 

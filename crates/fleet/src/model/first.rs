@@ -5,14 +5,12 @@ use super::step::Step;
 use super::{EACH, FOUND, LEAST_PEERS, PEERS, RATE, STEPS_LEAST, least_effect, mean_error, signed};
 use crate::file::Purpose;
 use crate::fit::{Between, Fit};
-use crate::peers::{Peers, errors, spread_to_worse, tail};
-use crate::read::{Fleet, NodeFile};
+use crate::peers::{Peers, SMALL, errors, spread_to_worse, tail};
+use crate::read::{Fleet, NodeFile, Value};
 use record::metric::{Better, Kind};
 use record::order::{Gather, InOrder};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Up to so many values a node is left out of its own peers; among more it makes no difference.
-const SMALL: usize = 64;
 /// Standard errors from which a node, and a link, stands out.
 const STANDS_OUT: f64 = 2.33;
 const LINK_STANDS_OUT: f64 = 3.0;
@@ -24,6 +22,11 @@ pub struct Stratum {
     pub name: String,
     /// Its nodes, by their place in [`Fleet::nodes`].
     pub nodes: Vec<usize>,
+}
+
+/// Whether no node of a stratum has enough peers.
+pub fn is_small(stratum: &Stratum) -> bool {
+    stratum.nodes.len() <= LEAST_PEERS
 }
 
 /// Which end of its pairs a figure is of.
@@ -193,38 +196,24 @@ impl First {
         let (strata, places) = strata(&fleet.nodes);
         let mut rows: BTreeMap<(usize, Subject), Vec<Row>> = BTreeMap::new();
         for (node, file) in fleet.nodes.iter().enumerate() {
-            for value in &file.values {
-                let Some(x) = signed(value.value, fleet.figures[value.figure].better) else {
-                    continue;
-                };
-                let subject = Subject { figure: value.figure, role: Role::Alone };
-                let row = Row {
-                    node,
-                    x,
-                    scatter: value.scatter,
-                    value: value.value,
-                    predicted: value.predicted,
-                    better: fleet.figures[value.figure].better,
-                };
+            for Value { figure, value, scatter, predicted, .. } in file.values.iter().copied() {
+                let better = fleet.figures[figure].better;
+                let Some(x) = signed(value, better) else { continue };
+                let row = Row { node, x, scatter, value, predicted, better };
+                let subject = Subject { figure, role: Role::Alone };
                 rows.entry((places[node], subject)).or_default().push(row);
             }
         }
         let first = between(fleet, &fleet.nodes, |purpose| purpose == Purpose::Matching);
         let fits: Vec<Fit> = first
             .iter()
-            .map(|(figure, pairs)| Fit::new(*figure, &fleet.figures[*figure], pairs, &places))
+            .map(|(figure, pairs)| Fit::new(*figure, fleet.figures[*figure].better, pairs, &places))
             .collect();
         for fit in &fits {
-            let roles = match fit.is_shared {
-                true => vec![(Role::Both, true)],
-                false => vec![(Role::Send, true), (Role::Receive, false)],
-            };
-            for (role, is_near) in roles {
+            for role in fit.roles().iter().copied() {
                 let subject = Subject { figure: fit.figure, role };
-                for (node, x, scatter, value) in fit.effects(is_near) {
-                    let better = fleet.figures[fit.figure].better;
-                    let row = Row { node, x, scatter, value, predicted: None, better };
-                    rows.entry((places[node], subject)).or_default().push(row);
+                for row in fit.rows(role) {
+                    rows.entry((places[row.node], subject)).or_default().push(row);
                 }
             }
         }
@@ -279,7 +268,7 @@ pub(crate) fn between(
     files: &[NodeFile],
     is_counted: impl Fn(Purpose) -> bool,
 ) -> BTreeMap<usize, Vec<Between>> {
-    let places = node_places(fleet);
+    let places = fleet.places();
     let mut found: BTreeMap<usize, BTreeMap<(usize, usize), Between>> = BTreeMap::new();
     for file in files {
         let Some(from) = places.get(file.header.host.as_str()) else { continue };
@@ -296,12 +285,6 @@ pub(crate) fn between(
         }
     }
     found.into_iter().map(|(figure, pairs)| (figure, pairs.into_values().collect())).gather()
-}
-
-/// The places of nodes in [`Fleet::nodes`] by name.
-pub(crate) fn node_places(fleet: &Fleet) -> HashMap<&str, usize> {
-    let places = fleet.nodes.iter().enumerate();
-    places.map(|(place, node)| (node.header.host.as_str(), place)).collect()
 }
 
 /// One stratum for each set of facts, the largest first, and the stratum of each node.

@@ -1,20 +1,24 @@
 //! What follows from the sweep and its steps of suspects.
 
-use super::first::{Field, First, Role, Stratum, Subject};
+use super::first::{Field, First, Role, Subject};
+use super::repeated::within;
 use super::step::Step;
-use super::{EACH, LEAST_PEERS, PEERS, RATE, SOUGHT, SOUGHT_LINK, STEPS_LEAST, mean_error, signed};
+use super::{
+    EACH, LEAST_PEERS, PEERS, RATE, SOUGHT, SOUGHT_LINK, STEPS_LEAST, least_effect, mean_error,
+    signed,
+};
 use crate::fit::{Between, Fit};
-use crate::peers::{errors, tail};
+use crate::peers::{SMALL, errors, tail};
 use crate::read::Fleet;
 use record::metric::{Better, Kind};
 use record::order::InOrder;
 use stats::interval::median_order;
 use stats::quantile::median;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::f64::consts::FRAC_PI_2;
 
 /// Fewest degrees of freedom from which the steps say how much a node differs from itself.
-const FREEDOM_LEAST: usize = 6;
+const FREEDOM_LEAST: f64 = 6.0;
 /// So many bad links of one node are the node's.
 const LINKS_OF_NODE: usize = 2;
 
@@ -23,6 +27,18 @@ pub enum Which {
     Node(usize),
     /// From the near to the far end.
     Link(usize, usize),
+}
+
+impl Which {
+    /// The node, or both ends of the link.
+    pub fn ends(self) -> impl Iterator<Item = usize> {
+        match self {
+            Which::Node(node) => [Some(node), None],
+            Which::Link(from, to) => [Some(from), Some(to)],
+        }
+        .into_iter()
+        .flatten()
+    }
 }
 
 /// How sure a verdict is.
@@ -76,11 +92,19 @@ pub struct Seen {
 }
 
 impl Seen {
+    pub fn is_link(&self) -> bool {
+        self.stratum.is_none()
+    }
+
+    /// Whether a loss is sought in it: in hardware figures and in links.
+    pub fn is_sought(&self) -> bool {
+        self.is_link() || self.kind == Kind::Hardware
+    }
+
     /// Whether it hides a loss of a tenth in a hardware figure, or of half in a link.
     pub fn hides(&self) -> bool {
-        let sought = if self.stratum.is_some() { SOUGHT } else { SOUGHT_LINK };
-        let is_sought = self.kind == Kind::Hardware || self.stratum.is_none();
-        is_sought && self.factor.ln() > sought
+        let sought = if self.is_link() { SOUGHT_LINK } else { SOUGHT };
+        self.is_sought() && self.factor.ln() > sought
     }
 }
 
@@ -97,22 +121,23 @@ impl Judgement {
     pub fn in_state(&self, state: State) -> impl Iterator<Item = &Verdict> {
         self.verdicts.iter().filter(move |verdict| verdict.state == state)
     }
-
-    pub fn strata(&self) -> &[Stratum] {
-        &self.first.strata
-    }
 }
 
-/// Something that stood out, with its distances in the steps.
+/// Something that stood out: how far it is from its peers, in the sweep or over its steps.
 struct Test {
     which: Which,
     subject: Subject,
-    /// Of the sweep itself: distance, squared error of it, degrees of freedom.
-    first: (f64, f64, f64),
-    steps: Vec<f64>,
     least: f64,
-    /// Squared error of the mean over the steps.
+    distance: f64,
     error: f64,
+    freedom: f64,
+    /// Steps that measured it, and its distance in each where it has to be worse in each.
+    steps: usize,
+    each: Vec<f64>,
+    /// It is no surer than this.
+    chance: f64,
+    /// So many comparisons may be false; those of suspects are counted together.
+    tests: Option<usize>,
     value: f64,
     peers: f64,
 }
@@ -120,138 +145,192 @@ struct Test {
 pub fn judge(fleet: &Fleet) -> Judgement {
     let steps = Step::all(fleet);
     let first = First::with_steps(fleet, &steps);
-    let mut tests = node_tests(fleet, &first, &steps);
-    tests.extend(link_tests(fleet, &first, &steps));
-    let repeated = || first.fields.iter().filter(|field| field.repeated.is_some());
-    let tested = tests.iter().filter(|test| !test.steps.is_empty()).count().max(1);
-    let mut verdicts: Vec<Verdict> = tests.iter().map(|test| verdict(test, tested)).collect();
-    verdicts.extend(repeated().flat_map(of_repeated));
+    let mut tests: Vec<Test> =
+        first.fields.iter().flat_map(|field| node_tests(field, &first, &steps)).collect();
+    tests.extend(link_tests(&first, &steps));
+    let tested = tests.iter().filter(|test| !test.each.is_empty()).count().max(1);
+    let verdicts = tests.into_iter().map(|test| test.verdict(tested)).collect();
     let mut verdicts = links_of_nodes(verdicts);
     verdicts.order_by(|a, b| {
         a.state.cmp(&b.state).then(a.p.total_cmp(&b.p)).then(b.factor.total_cmp(&a.factor))
     });
-    let (below, seen) = (below(fleet, &first), seen(&first));
+    let (below, seen) = (below(&first), seen(&first));
     Judgement { first, verdicts, below, seen }
 }
 
-fn node_tests(fleet: &Fleet, first: &First, steps: &[Step]) -> Vec<Test> {
-    let mut tests = Vec::new();
-    for field in first.fields.iter().filter(|field| field.repeated.is_none()) {
-        let out = field.out();
-        if out.is_empty() {
-            continue;
-        }
-        let suspects: BTreeSet<usize> = out.iter().map(|row| field.rows[*row].node).collect();
-        let fit = first.fits.iter().find(|fit| fit.figure == field.subject.figure);
-        let distances = |node: usize| -> Vec<f64> {
-            let one = |step: &Step| match field.subject.role {
-                Role::Alone => alone_distance(field, step, node, &suspects),
-                role => end_distance(fit?, step, node, role, &suspects),
-            };
-            steps.iter().filter_map(one).collect()
-        };
-        let within =
-            within_variance(&field.rows.iter().map(|row| distances(row.node)).collect::<Vec<_>>());
-        let better = fleet.figures[field.subject.figure].better;
-        for row in out {
-            let Some(standing) = field.standing(row) else { continue };
-            let one = &field.rows[row];
-            let variance = standing.error.powi(2);
-            let freedom = field.whole.map_or(1.0, |whole| whole.freedom);
-            let measured = distances(one.node);
-            let error = mean_error(variance, within, measured.len(), field.least);
-            tests.push(Test {
-                which: Which::Node(one.node),
-                subject: field.subject,
-                first: (standing.distance, variance, freedom),
-                steps: measured,
-                least: field.least,
-                error,
-                value: one.value,
-                peers: shown_value(one.value, standing.distance, better),
-            });
+impl Test {
+    /// Takes the distances of steps, with the squared error of their mean.
+    fn again(&mut self, each: Vec<f64>, squared_error: f64) {
+        if !each.is_empty() {
+            self.distance = each.iter().sum::<f64>() / each.len() as f64;
+            self.error = squared_error.sqrt();
+            self.freedom += (each.len() * PEERS) as f64;
+            (self.steps, self.each) = (each.len(), each);
         }
     }
-    tests
+
+    fn verdict(self, tested: usize) -> Verdict {
+        let Test { distance, error, freedom, .. } = self;
+        let p = tail(distance, error, freedom).1.max(self.chance);
+        let is_worse_each_time = self.each.iter().all(|step| *step >= EACH * self.least);
+        let rate = RATE / self.tests.unwrap_or(tested) as f64;
+        let state = match (is_worse_each_time, self.steps >= STEPS_LEAST) {
+            (false, _) => State::Cleared,
+            (true, false) => State::Suspect,
+            (true, true) if distance >= self.least && p <= rate => State::Accused,
+            (true, true) => State::Cleared,
+        };
+        let reach = errors(0.025, freedom) * error;
+        Verdict {
+            which: self.which,
+            subject: self.subject,
+            state,
+            factor: distance.exp(),
+            interval: ((distance - reach).exp(), (distance + reach).exp()),
+            p,
+            value: self.value,
+            peers: self.peers,
+            steps: self.steps,
+        }
+    }
 }
 
-/// The value that is so much better than another one.
-fn shown_value(value: f64, distance: f64, better: Better) -> f64 {
-    if better == Better::Higher { value * distance.exp() } else { value / distance.exp() }
+/// The nodes that stand out in a field: by the steps that measured them again, or by those of all nodes.
+fn node_tests(field: &Field, first: &First, steps: &[Step]) -> Vec<Test> {
+    let (out, subject) = (field.out(), field.subject);
+    if out.is_empty() {
+        return Vec::new();
+    }
+    let suspects: BTreeSet<usize> = out.iter().map(|row| field.rows[*row].node).collect();
+    let fit = first.fits.iter().find(|fit| fit.figure == subject.figure);
+    let value = |step: &Step, node: usize| step.alone.get(&(subject.figure, node)).copied();
+    // In each step the median of the healthy peers, or of many pairs without suspects.
+    let centre = |step: &Step| match subject.role {
+        Role::Alone => {
+            let peers = field.rows.iter().filter(|row| !suspects.contains(&row.node));
+            median(&peers.filter_map(|row| value(step, row.node)).collect::<Vec<f64>>())
+        }
+        _ => {
+            let pairs =
+                Some(step.pairs(subject.figure)).filter(|pairs| pairs.len() > SMALL)?.iter();
+            let well = pairs.filter(|pair| pair.ends().iter().all(|end| !suspects.contains(end)));
+            median(&well.filter_map(|pair| fit?.beyond(pair)).collect::<Vec<f64>>())
+        }
+    };
+    let centres: Vec<Option<f64>> = steps.iter().map(centre).collect();
+    let ends: HashSet<usize> =
+        steps.iter().flat_map(|step| step.pairs(subject.figure)).flat_map(Between::ends).collect();
+    let distances = |node: usize| -> Vec<f64> {
+        let one = |(step, centre): (&Step, &Option<f64>)| match subject.role {
+            Role::Alone => Some(value(step, node)? - (*centre)?),
+            role => {
+                end_distance(fit?, step.pairs(subject.figure), node, role, (&suspects, *centre))
+            }
+        };
+        let is_measured = subject.role == Role::Alone || ends.contains(&node);
+        let steps = steps.iter().zip(&centres).filter(|_| is_measured);
+        steps.filter_map(one).collect()
+    };
+    let all = field.rows.iter().map(|row| distances(row.node));
+    let within = match field.repeated {
+        Some(_) => None,
+        None => within(&all.collect::<Vec<_>>()).filter(|within| within.freedom >= FREEDOM_LEAST),
+    };
+    let test = |place: usize| {
+        let standing = field.standing(place)?;
+        let row = &field.rows[place];
+        let mut test = Test {
+            which: Which::Node(row.node),
+            subject,
+            least: field.least,
+            distance: standing.distance,
+            error: standing.error,
+            freedom: field.whole.map_or(1.0, |whole| whole.freedom),
+            steps: 0,
+            each: Vec::new(),
+            chance: 0.0,
+            tests: None,
+            value: row.value,
+            peers: match row.better {
+                Better::Higher => row.value * standing.distance.exp(),
+                _ => row.value / standing.distance.exp(),
+            },
+        };
+        if let Some(repeated) = &field.repeated {
+            test.steps = repeated.steps;
+            (test.chance, test.tests) = (field.chance(place), Some(field.tests));
+        } else {
+            let each = distances(row.node);
+            let within = within.map(|within| within.variance);
+            let error = mean_error(standing.error.powi(2), within, each.len(), field.least);
+            test.again(each, error);
+        }
+        Some(test)
+    };
+    out.into_iter().filter_map(test).collect()
 }
 
-/// A node's distance from its stratum in a step, less that of its healthy peers.
-fn alone_distance(
-    field: &Field,
-    step: &Step,
-    node: usize,
-    suspects: &BTreeSet<usize>,
-) -> Option<f64> {
-    let value = |node: usize| step.alone.get(&(field.subject.figure, node)).copied();
-    let peers = field.rows.iter().filter(|row| !suspects.contains(&row.node));
-    let peers: Vec<f64> = peers.filter_map(|row| value(row.node)).collect();
-    Some(value(node)? - median(&peers)?)
-}
-
-/// A node's distance as an end of its pairs in a step, less that of pairs without suspects.
+/// A node's distance as an end of its pairs in a step, less that of pairs without suspects, where that is
+/// not known yet.
 fn end_distance(
     fit: &Fit,
-    step: &Step,
+    pairs: &[Between],
     node: usize,
     role: Role,
-    suspects: &BTreeSet<usize>,
+    (suspects, centre): (&BTreeSet<usize>, Option<f64>),
 ) -> Option<f64> {
-    let pairs = step.between.get(&fit.figure)?;
-    let is_own = |pair: &Between| match role {
+    let is_end = |pair: &Between| match role {
         Role::Send => pair.from == node,
         Role::Receive => pair.to == node,
-        Role::Alone | Role::Both => pair.from == node || pair.to == node,
+        Role::Alone | Role::Both => pair.ends().contains(&node),
     };
-    let (own, others): (Vec<&Between>, Vec<&Between>) = pairs.iter().partition(|pair| is_own(pair));
-    let beyond = |pairs: Vec<&Between>| -> Vec<f64> {
-        let healthy = |pair: &&&Between| {
-            [pair.from, pair.to].iter().all(|end| *end == node || !suspects.contains(end))
-        };
-        pairs.iter().filter(healthy).filter_map(|pair| fit.beyond(pair)).collect()
+    let is_healthy =
+        |pair: &Between| pair.ends().iter().all(|end| *end == node || !suspects.contains(end));
+    let beyond = |is_own: bool| {
+        let pairs = pairs.iter().filter(|pair| is_end(pair) == is_own && is_healthy(pair));
+        median(&pairs.filter_map(|pair| fit.beyond(pair)).collect::<Vec<f64>>())
     };
-    let effect = fit.end(node, role != Role::Receive)?;
-    let drift = median(&beyond(others)).unwrap_or(0.0);
-    Some(median(&beyond(own))? + effect - drift)
+    let own = beyond(true)? + fit.end(node, role)?;
+    Some(own - centre.or_else(|| beyond(false)).unwrap_or(0.0))
 }
 
-fn link_tests(fleet: &Fleet, first: &First, steps: &[Step]) -> Vec<Test> {
-    let least = super::least_effect(Kind::Io).ln();
-    let mut tests = Vec::new();
-    for (fit, link, residual, error) in first.links_out() {
+fn link_tests(first: &First, steps: &[Step]) -> Vec<Test> {
+    let test = |(fit, link, distance, error): (usize, usize, f64, f64)| {
         let fit = &first.fits[fit];
         let link = &fit.links[link];
         let (from, to) = (fit.nodes[link.from], fit.nodes[link.to]);
-        let measured: Vec<f64> =
+        let each: Vec<f64> =
             steps.iter().filter_map(|step| link_distance(fit, step, from, to)).collect();
-        let role = if fit.is_shared { Role::Both } else { Role::Send };
-        tests.push(Test {
+        let mut test = Test {
             which: Which::Link(from, to),
-            subject: Subject { figure: fit.figure, role },
-            first: (residual, error * error, fit.freedom),
-            error: link_error(fit, measured.len()),
-            steps: measured,
-            least,
+            subject: Subject { figure: fit.figure, role: fit.roles()[0] },
+            least: least_effect(Kind::Io).ln(),
+            distance,
+            error,
+            freedom: fit.freedom,
+            steps: 0,
+            each: Vec::new(),
+            chance: 0.0,
+            tests: None,
             value: link.value,
-            peers: fit.expected(link, fleet.figures[fit.figure].better),
-        });
-    }
-    tests
+            peers: fit.expected(link),
+        };
+        let error = link_error(fit, each.len());
+        test.again(each, error);
+        test
+    };
+    first.links_out().into_iter().map(test).collect()
 }
 
 /// How much worse a link is in a step than the other pairs of its ends.
 fn link_distance(fit: &Fit, step: &Step, from: usize, to: usize) -> Option<f64> {
-    let pairs = step.between.get(&fit.figure)?;
+    let pairs = step.pairs(fit.figure);
     let own = pairs.iter().find(|pair| (pair.from, pair.to) == (from, to))?;
     let others = |is_other: &dyn Fn(&Between) -> bool| {
         let others = pairs.iter().filter(|pair| is_other(pair));
         median(&others.filter_map(|pair| fit.beyond(pair)).collect::<Vec<f64>>())
     };
-    let has = |pair: &Between, end: usize| [pair.from, pair.to].contains(&end);
+    let has = |pair: &Between, end: usize| pair.ends().contains(&end);
     let drift = others(&|pair| !has(pair, from) && !has(pair, to)).unwrap_or(0.0);
     let is_near = |pair: &Between| pair.from == from || fit.is_shared && pair.to == from;
     let is_far = |pair: &Between| pair.to == to || fit.is_shared && pair.from == to;
@@ -270,79 +349,6 @@ fn link_error(fit: &Fit, steps: usize) -> f64 {
     fit.variance * (once / steps.max(1) as f64 + 2.0 / (peers * links_of_end.max(1.0)))
 }
 
-/// The variance of a node's distances about its own mean, over nodes with several; `None` where too few
-/// say it.
-fn within_variance(all: &[Vec<f64>]) -> Option<f64> {
-    let (mut squares, mut freedom) = (0.0, 0);
-    for distances in all.iter().filter(|distances| distances.len() > 1) {
-        let mean = distances.iter().sum::<f64>() / distances.len() as f64;
-        squares += distances.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
-        freedom += distances.len() - 1;
-    }
-    (freedom >= FREEDOM_LEAST).then(|| squares / freedom as f64)
-}
-
-fn verdict(test: &Test, tested: usize) -> Verdict {
-    let (distance, variance, freedom) = test.first;
-    let count = test.steps.len();
-    let freedom = freedom + (count * PEERS) as f64;
-    let (mean, error) = match count {
-        0 => (distance, variance.sqrt()),
-        _ => (test.steps.iter().sum::<f64>() / count as f64, test.error.sqrt()),
-    };
-    let p = tail(mean, error, freedom).1;
-    let is_worse_each_time = test.steps.iter().all(|step| *step >= EACH * test.least);
-    let is_accused = mean >= test.least && p <= RATE / tested as f64;
-    let state = match (is_worse_each_time, count >= STEPS_LEAST) {
-        (false, _) => State::Cleared,
-        (true, false) => State::Suspect,
-        (true, true) if is_accused => State::Accused,
-        (true, true) => State::Cleared,
-    };
-    let reach = errors(0.025, freedom) * error;
-    Verdict {
-        which: test.which,
-        subject: test.subject,
-        state,
-        factor: mean.exp(),
-        interval: ((mean - reach).exp(), (mean + reach).exp()),
-        p,
-        value: test.value,
-        peers: test.peers,
-        steps: count,
-    }
-}
-
-/// Nodes that stand out in a figure that all nodes were measured in again: accused or cleared after
-/// enough steps.
-fn of_repeated(field: &Field) -> Vec<Verdict> {
-    let steps = field.repeated.map_or(0, |repeated| repeated.steps);
-    let freedom = field.whole.map_or(1.0, |whole| whole.freedom);
-    let one = |row: usize| {
-        let standing = field.standing(row)?;
-        let one = &field.rows[row];
-        let reach = errors(0.025, freedom) * standing.error;
-        let p = standing.p.max(field.chance(row));
-        let state = match (steps >= STEPS_LEAST, p <= RATE / field.tests as f64) {
-            (true, true) => State::Accused,
-            (true, false) => State::Cleared,
-            (false, _) => State::Suspect,
-        };
-        Some(Verdict {
-            which: Which::Node(one.node),
-            subject: field.subject,
-            state,
-            factor: standing.distance.exp(),
-            interval: ((standing.distance - reach).exp(), (standing.distance + reach).exp()),
-            p,
-            value: one.value,
-            peers: shown_value(one.value, standing.distance, one.better),
-            steps,
-        })
-    };
-    field.out().into_iter().filter_map(one).collect()
-}
-
 /// Several bad links of one node are the node's, and what stands out between an accused node and
 /// another is the accused one's.
 fn links_of_nodes(verdicts: Vec<Verdict>) -> Vec<Verdict> {
@@ -351,7 +357,7 @@ fn links_of_nodes(verdicts: Vec<Verdict>) -> Vec<Verdict> {
     for verdict in verdicts.iter().filter(|verdict| verdict.state == State::Accused) {
         match verdict.which {
             Which::Link(from, to) => {
-                for end in [from, to] {
+                for end in verdict.which.ends() {
                     links.entry(end).or_default().insert((from.min(to), from.max(to)));
                 }
             }
@@ -371,48 +377,40 @@ fn links_of_nodes(verdicts: Vec<Verdict>) -> Vec<Verdict> {
             nodes.insert(node);
         }
     }
-    let own = |verdict: Verdict| {
-        let Which::Link(from, to) = verdict.which else { return Some(verdict) };
-        let Some(node) = [from, to].into_iter().find(|end| nodes.contains(end)) else {
-            return Some(verdict);
-        };
-        (verdict.state == State::Accused).then_some(Verdict { which: Which::Node(node), ..verdict })
+    let of_node = |verdict: Verdict| match verdict.which.ends().find(|end| nodes.contains(end)) {
+        Some(node) if matches!(verdict.which, Which::Link(..)) => {
+            let which = Which::Node(node);
+            (verdict.state == State::Accused).then_some(Verdict { which, ..verdict })
+        }
+        _ => Some(verdict),
     };
-    verdicts.into_iter().filter_map(own).collect()
+    verdicts.into_iter().filter_map(of_node).collect()
 }
 
 /// Figures in which the median of a stratum is worse than predicted, the largest factor first.
-fn below(fleet: &Fleet, first: &First) -> Vec<Below> {
-    let mut found = Vec::new();
-    let compared = first
-        .fields
-        .iter()
-        .filter(|field| field.subject.role == Role::Alone && field.rows.len() > LEAST_PEERS);
-    for field in compared {
-        let better = fleet.figures[field.subject.figure].better;
+fn below(first: &First) -> Vec<Below> {
+    let one = |field: &Field| {
+        let better = field.rows.first()?.better;
         let values: Vec<f64> = field.rows.iter().map(|row| row.value).collect();
-        let end = |pick: fn(&(f64, f64)) -> f64| {
-            let ends: Vec<f64> =
-                field.rows.iter().filter_map(|row| row.predicted.as_ref().map(pick)).collect();
-            median(&ends)
+        let end = |pick: fn((f64, f64)) -> f64| {
+            let ends = field.rows.iter().filter_map(|row| row.predicted.map(pick));
+            median(&ends.collect::<Vec<f64>>())
         };
-        let (Some(low), Some(high)) = (end(|range| range.0), end(|range| range.1)) else {
-            continue;
-        };
-        let Some(interval) = median_order(&values) else { continue };
+        let predicted = (end(|range| range.0)?, end(|range| range.1)?);
+        let interval = median_order(&values)?;
         let (best, end) = match better {
-            Better::Higher => (interval.high, low),
-            _ => (interval.low, high),
+            Better::Higher => (interval.high, predicted.0),
+            _ => (interval.low, predicted.1),
         };
         let log = |value: f64| Some(signed(value, better)? - signed(end, better)?);
-        let value = median(&values).unwrap_or(0.0);
-        if let (Some(certain), Some(log)) = (log(best), log(value))
-            && certain > 0.0
-        {
-            let (stratum, figure) = (field.stratum, field.subject.figure);
-            found.push(Below { stratum, figure, factor: log.exp(), value, predicted: (low, high) });
-        }
-    }
+        let value = median(&values)?;
+        let (is_certain, factor) = (log(best)? > 0.0, log(value)?.exp());
+        let (stratum, figure) = (field.stratum, field.subject.figure);
+        is_certain.then_some(Below { stratum, figure, factor, value, predicted })
+    };
+    let is_counted =
+        |field: &&Field| field.subject.role == Role::Alone && field.rows.len() > LEAST_PEERS;
+    let mut found: Vec<Below> = first.fields.iter().filter(is_counted).filter_map(one).collect();
     found.order_by(|a, b| b.factor.total_cmp(&a.factor));
     found
 }
@@ -426,7 +424,7 @@ fn seen(first: &First) -> Vec<Seen> {
     });
     let links = first.fits.iter().filter(|fit| fit.freedom >= 1.0).map(|fit| {
         let error = (fit.variance * (1.0 + 2.0 / 3.0)).sqrt();
-        let least = super::least_effect(Kind::Io).ln();
+        let least = least_effect(Kind::Io).ln();
         let subject = Subject { figure: fit.figure, role: Role::Send };
         let shown = (least + 2.6 * error).max((3.0 + 2.6) * error);
         Seen { subject, stratum: None, kind: Kind::Io, factor: shown.exp() }

@@ -18,8 +18,7 @@ mod suspects;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use first::node_places;
-pub use first::{Field, First, Role, Stratum, Subject};
+pub use first::{Field, First, Role, Row, Stratum, Subject, is_small};
 pub use judge::{Below, Judgement, Seen, State, Verdict, Which, judge};
 pub use suspects::{Again, suspects};
 

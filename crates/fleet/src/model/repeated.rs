@@ -8,8 +8,9 @@ use super::first::{Field, Role};
 use super::step::Step;
 use super::{FOUND, LASTING, RATE, SOUGHT, STEPS_LEAST, STEPS_MOST};
 use crate::peers::{Peers, errors, spread};
-use crate::repeats::Repeats;
+use crate::repeats::trimmed_mean;
 use record::metric::Kind;
+use stats::compare::variance::Variance;
 use stats::quantile::median;
 use std::f64::consts::FRAC_PI_2;
 
@@ -29,16 +30,11 @@ pub struct Repeated {
 impl Repeated {
     /// `distances` of each node from the median of its step; `None` below two nodes.
     fn new(steps: usize, distances: &[Vec<f64>], xs: &[f64]) -> Option<Repeated> {
-        let (mut squares, mut freedom) = (0.0, 0.0);
-        for distances in distances.iter().filter(|distances| distances.len() > 1) {
-            let mean = distances.iter().sum::<f64>() / distances.len() as f64;
-            squares += distances.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
-            freedom += (distances.len() - 1) as f64;
-        }
         let found = spread(xs, 0.0)?;
         // One step says nothing of what changes from step to step.
-        let within = if freedom > 0.0 { squares / freedom } else { found.variance };
-        Some(Repeated { steps, within, lasting: 0.0, freedom: freedom.max(1.0), found })
+        let once = Variance { variance: found.variance, freedom: 1.0 };
+        let Variance { variance: within, freedom } = within(distances).unwrap_or(once);
+        Some(Repeated { steps, within, lasting: 0.0, freedom, found })
     }
 
     /// Takes the variance by which healthy nodes differ for good in all figures.
@@ -66,6 +62,17 @@ impl Repeated {
         let threshold = errors(RATE / field.tests as f64, freedom.max(1.0)) * error.sqrt();
         threshold.max(field.least) + FOUND * error.sqrt()
     }
+}
+
+/// The variance of a node's distances about its own mean, over nodes with several.
+pub(super) fn within(all: &[Vec<f64>]) -> Option<Variance> {
+    let (mut squares, mut freedom) = (0.0, 0.0);
+    for distances in all.iter().filter(|distances| distances.len() > 1) {
+        let mean = distances.iter().sum::<f64>() / distances.len() as f64;
+        squares += distances.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+        freedom += (distances.len() - 1) as f64;
+    }
+    (freedom > 0.0).then(|| Variance { variance: squares / freedom, freedom })
 }
 
 /// Has the `hiding` fields of a stratum take the values of the steps; its other fields say as well how
@@ -139,10 +146,10 @@ impl Field {
             return;
         }
         let centre = self.centre();
-        let mut means = distances.iter().map(|distances| Repeats::from_values(distances));
+        let mut means = distances.iter().map(|distances| trimmed_mean(distances));
         self.rows.retain_mut(|row| {
             let mean = means.next().flatten();
-            mean.iter().for_each(|repeats| row.moves_to(centre + repeats.mean));
+            mean.iter().for_each(|(mean, _)| row.moves_to(centre + mean));
             mean.is_some()
         });
         let xs: Vec<f64> = self.rows.iter().map(|row| row.x).collect();

@@ -1,6 +1,6 @@
 //! A step of suspects, ready to be looked up.
 
-use super::first::{between, node_places};
+use super::first::between;
 use super::signed;
 use crate::fit::Between;
 use crate::read::{Fleet, NodeFile};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) struct Step {
     /// The logarithm by figure and node, more is worse.
     pub alone: HashMap<(usize, usize), f64>,
-    pub between: BTreeMap<usize, Vec<Between>>,
+    between: BTreeMap<usize, Vec<Between>>,
 }
 
 impl Step {
@@ -17,8 +17,13 @@ impl Step {
         fleet.steps.iter().map(|files| Step::new(fleet, files)).collect()
     }
 
+    /// The pairs that it measured a figure of.
+    pub fn pairs(&self, figure: usize) -> &[Between] {
+        self.between.get(&figure).map_or(&[], Vec::as_slice)
+    }
+
     fn new(fleet: &Fleet, files: &[NodeFile]) -> Step {
-        let places = node_places(fleet);
+        let places = fleet.places();
         let mut alone = HashMap::new();
         for file in files {
             let Some(node) = places.get(file.header.host.as_str()) else { continue };

@@ -41,8 +41,7 @@ impl Again {
 /// What the next step measures; nothing where all is accused or cleared.
 pub fn suspects(fleet: &Fleet, judgement: &Judgement) -> Again {
     let first = &judgement.first;
-    let is_measurable =
-        |verdict: &&Verdict| ends(verdict).into_iter().all(|node| is_alive(fleet, node));
+    let is_measurable = |verdict: &&Verdict| verdict.which.ends().all(|node| is_alive(fleet, node));
     let suspects: Vec<&Verdict> =
         judgement.in_state(State::Suspect).filter(is_measurable).collect();
     let repeated: Vec<&Field> = first.fields.iter().filter(|field| field.needs_steps()).collect();
@@ -51,7 +50,7 @@ pub fn suspects(fleet: &Fleet, judgement: &Judgement) -> Again {
     }
     let accused = judgement.in_state(State::Accused).filter(is_measurable);
     let open = fewer_links(suspects.into_iter().chain(accused));
-    let bad: BTreeSet<usize> = open.iter().flat_map(|verdict| ends(verdict)).collect();
+    let bad: BTreeSet<usize> = open.iter().flat_map(|verdict| verdict.which.ends()).collect();
     let mut healthy = Healthy::new(fleet, first, &bad);
     let mut peers: BTreeSet<usize> = BTreeSet::new();
     let mut pairs: BTreeSet<(usize, usize)> = BTreeSet::new();
@@ -66,20 +65,19 @@ pub fn suspects(fleet: &Fleet, judgement: &Judgement) -> Again {
         if verdict.subject.role == Role::Alone {
             measures(verdict.subject.figure);
         }
-        let (sends, receives) = match (verdict.which, verdict.subject.role) {
+        // The ends whose pairs are measured, and whether each is the near one.
+        let ends = match (verdict.which, verdict.subject.role) {
             (Which::Link(from, to), _) => {
                 pairs.insert((from, to));
-                (Some(from), Some(to))
+                vec![(from, true), (to, false)]
             }
-            (Which::Node(node), Role::Send | Role::Both) => (Some(node), None),
-            (Which::Node(node), Role::Receive) => (None, Some(node)),
             (Which::Node(node), Role::Alone) => {
                 peers.extend(healthy.beside(node));
-                (None, None)
+                vec![]
             }
+            (Which::Node(node), role) => vec![(node, role != Role::Receive)],
         };
-        for (node, is_near) in [(sends, true), (receives, false)] {
-            let Some(node) = node else { continue };
+        for (node, is_near) in ends {
             let partners = healthy.beside(node);
             pairs.extend(
                 partners.iter().map(|peer| if is_near { (node, *peer) } else { (*peer, node) }),
@@ -90,7 +88,7 @@ pub fn suspects(fleet: &Fleet, judgement: &Judgement) -> Again {
         }
     }
     peers.retain(|node| !bad.contains(node));
-    let name = |node: &usize| fleet.nodes[*node].header.host.clone();
+    let name = |node: &usize| fleet.host(*node).to_owned();
     Again {
         suspects: bad.iter().map(name).collect(),
         peers: peers.iter().map(name).collect(),
@@ -101,30 +99,18 @@ pub fn suspects(fleet: &Fleet, judgement: &Judgement) -> Again {
 
 /// The verdicts without the links beyond [`LINKS_MOST`] of one node: each takes slots of its own.
 fn fewer_links<'all>(verdicts: impl Iterator<Item = &'all Verdict>) -> Vec<&'all Verdict> {
-    let mut counts: BTreeMap<usize, BTreeSet<(usize, usize)>> = BTreeMap::new();
+    let mut links: BTreeMap<usize, BTreeSet<Which>> = BTreeMap::new();
     let mut is_kept = |verdict: &&Verdict| {
-        let Which::Link(from, to) = verdict.which else { return true };
-        let is_full = |end: usize| {
-            counts
-                .get(&end)
-                .is_some_and(|links| links.len() >= LINKS_MOST && !links.contains(&(from, to)))
-        };
-        if is_full(from) || is_full(to) {
-            return false;
+        let which = verdict.which;
+        let is_free =
+            |end| links.get(&end).is_none_or(|all| all.len() < LINKS_MOST || all.contains(&which));
+        let is_kept = matches!(which, Which::Node(_)) || which.ends().all(is_free);
+        if is_kept && matches!(which, Which::Link(..)) {
+            which.ends().for_each(|end| _ = links.entry(end).or_default().insert(which));
         }
-        for end in [from, to] {
-            counts.entry(end).or_default().insert((from, to));
-        }
-        true
+        is_kept
     };
     verdicts.filter(|verdict| is_kept(verdict)).collect()
-}
-
-fn ends(verdict: &Verdict) -> Vec<usize> {
-    match verdict.which {
-        Which::Node(node) => vec![node],
-        Which::Link(from, to) => vec![from, to],
-    }
 }
 
 /// Whether a node went to the end of the sweep: a lost one cannot be measured again.

@@ -1,10 +1,10 @@
 //! The answer, first: which nodes and links are worse than their peers, in what, by how much, how sure
 //! that is, and what to do.
 
-use super::View;
 use super::missing::{clocks, lost, unreached};
-use crate::model::{Role, Seen, State, Verdict, Which};
-use crate::names::{counted, duration, listed, percent, size, span, times, which_name, worse};
+use super::{SHOWN, View, pair, value};
+use crate::model::{Role, Seen, State, Verdict, Which, is_small};
+use crate::names::{counted, duration, listed, percent, sizes, span, times, which_name, worse};
 use analysis::findings::Severity;
 use analysis::gather::gathered;
 use record::metric::Kind;
@@ -14,34 +14,28 @@ use report::document::{Block, Cell, Remark, Row, Section, Table, Tone};
 use stats::quantile::median;
 use std::collections::BTreeSet;
 
-/// Accused nodes and links that are shown where room is short.
-const SHOWN: usize = 20;
 /// Nodes and links that get advice of their own.
 const ADVISED: usize = 8;
-/// Figures that are named as worse than predicted.
-const BELOW_SHOWN: usize = 6;
+
+/// A node or link with its verdicts, the most certain first.
+pub(super) type Found<'view> = (Which, Vec<&'view Verdict>);
 
 /// `Fleet sweep 2026-11-26T21:00:00Z: 23 of 24 nodes, quick, slurm, 4 min 1 s`.
 pub(super) fn title(view: &View) -> String {
     let header = view.fleet.header();
-    let ended = view.fleet.nodes.iter().filter_map(|node| node.end.as_ref());
-    let took = ended.map(|end| end.wall_s).max_by(f64::total_cmp);
-    let took =
-        took.map_or_else(|| ", not ended".to_owned(), |took| format!(", {}", duration(took)));
-    let whole = view.fleet.nodes.iter().filter(|node| node.end.is_some()).count();
-    format!(
-        "Fleet sweep {}: {whole} of {}, {}, {}{took}",
-        header.started,
-        counted(header.size as usize, "node"),
-        header.preset,
-        header.starter
-    )
+    let ends: Vec<f64> =
+        view.fleet.nodes.iter().filter_map(|node| Some(node.end.as_ref()?.wall_s)).collect();
+    let took = ends.iter().copied().max_by(f64::total_cmp);
+    let took = took.map_or_else(|| "not ended".to_owned(), duration);
+    let size = counted(header.size as usize, "node");
+    let (started, preset, starter) = (&header.started, &header.preset, &header.starter);
+    format!("Fleet sweep {started}: {} of {size}, {preset}, {starter}, {took}", ends.len())
 }
 
 /// What was compared, in a sentence.
 pub(super) fn summary(view: &View) -> String {
-    let subjects: BTreeSet<_> =
-        view.judgement.first.fields.iter().map(|field| field.subject).collect();
+    let first = &view.judgement.first;
+    let subjects: BTreeSet<_> = first.fields.iter().map(|field| field.subject).collect();
     let alone = subjects.iter().filter(|subject| subject.role == Role::Alone).count();
     let steps = match view.fleet.steps.len() {
         0 => "not repeated".to_owned(),
@@ -51,108 +45,92 @@ pub(super) fn summary(view: &View) -> String {
         "{} of each node alone and {} of pairs, compared between nodes with the same hardware and \
          kernel; {steps}.",
         counted(alone, "figure"),
-        counted(view.judgement.first.fits.len(), "figure")
+        counted(first.fits.len(), "figure")
     )
 }
 
 pub(super) fn section(view: &View) -> Section {
-    let mut blocks = vec![Block::KeyValues(head(view)).for_all()];
     let found = by_place(view);
+    let mut head = vec![pair("VERDICT", verdict(view, &found))];
+    let below = view.judgement.below.iter().map(|below| {
+        let about = view.about(below.figure);
+        format!(
+            "{}: {} is {} than predicted ({}, predicted {})",
+            view.judgement.first.strata[below.stratum].name,
+            view.titles.key(&about.key),
+            times(below.factor, worse(about.unit, about.better)),
+            shown(below.value, None, about.unit).value,
+            span(below.predicted, about.unit),
+        )
+    });
+    head.extend(named("BELOW PREDICTION", &below.collect::<Vec<String>>()));
+    let mut blocks = vec![Block::KeyValues(head).for_all()];
     if !found.is_empty() {
         blocks.push(Block::Table(table(view, &found)).for_all());
         blocks.push(Block::Notes(advice(view, &found)).for_all());
     }
-    blocks.push(Block::KeyValues(foot(view)).for_all());
+    blocks.push(Block::KeyValues(foot(view, &found)).for_all());
     Section::new("findings", "The answer", blocks)
 }
 
+/// A line of the answer, where it has anything.
+fn named(name: &str, said: &[String]) -> Option<(String, String)> {
+    (!said.is_empty()).then(|| pair(name, listed(said)))
+}
+
 /// The verdicts that are not cleared on each node and link, the most certain first.
-pub(super) fn by_place<'view>(view: &'view View) -> Vec<(Which, Vec<&'view Verdict>)> {
+pub(super) fn by_place<'view>(view: &'view View) -> Vec<Found<'view>> {
     let found = view.judgement.verdicts.iter().filter(|verdict| verdict.state != State::Cleared);
     gathered(found.map(|verdict| (verdict.which, verdict)))
 }
 
 /// What is accused, counted: `1 node is slower than its peers; 1 link is degraded`.
-fn verdict(view: &View) -> String {
-    let found = by_place(view);
-    let count = |state: State, is_link: bool| {
-        let is_it = |(at, own): &&(Which, Vec<&Verdict>)| {
-            own[0].state == state && matches!(at, Which::Link(..)) == is_link
-        };
-        found.iter().filter(is_it).count()
+fn verdict(view: &View, found: &[Found]) -> String {
+    let count = |state: State, is_kind: fn(&Which) -> bool| {
+        found.iter().filter(|(at, all)| all[0].state == state && is_kind(at)).count()
     };
-    let is = |count: usize| if count == 1 { "is" } else { "are" };
-    let nodes = count(State::Accused, false);
-    let links = count(State::Accused, true);
-    let suspects = count(State::Suspect, false) + count(State::Suspect, true);
-    let lost = lost(view.fleet).len();
+    let nodes = count(State::Accused, |at| matches!(at, Which::Node(_)));
+    let links = count(State::Accused, |at| matches!(at, Which::Link(..)));
+    let suspects = count(State::Suspect, |_| true);
+    let is = |count: usize, what: &str| {
+        format!("{} {}", counted(count, what), if count == 1 { "is" } else { "are" })
+    };
     let peers = if nodes == 1 { "its" } else { "their" };
-    let parts = [
-        (nodes, format!("{} {} slower than {peers} peers", counted(nodes, "node"), is(nodes))),
-        (links, format!("{} {} degraded", counted(links, "link"), is(links))),
-        (suspects, format!("{} {} not confirmed", counted(suspects, "suspect"), is(suspects))),
-        (lost, format!("{} lost", counted(lost, "host"))),
-    ];
-    let mut said: Vec<String> =
-        parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
-    if found.is_empty() {
-        said.insert(0, nothing(view).to_owned());
-    }
-    said.join("; ")
-}
-
-/// Without findings: whether there was anything to find.
-fn nothing(view: &View) -> &'static str {
-    match view.judgement.first.fields.iter().any(|field| field.is_compared()) {
+    let lost = lost(view.fleet).len();
+    let is_compared = view.judgement.first.fields.iter().any(|field| field.is_compared());
+    let none = match is_compared {
         true => "no node and no link is worse than its peers",
         false => "none: no node has five peers with the same hardware to be compared with",
-    }
-}
-
-fn head(view: &View) -> Vec<(String, String)> {
-    let mut pairs = vec![("VERDICT".to_owned(), verdict(view))];
-    let below = &view.judgement.below;
-    let mut named: Vec<String> = below
-        .iter()
-        .take(BELOW_SHOWN)
-        .map(|below| {
-            let about = &view.fleet.figures[below.figure];
-            format!(
-                "{}: {} is {} than predicted ({}, predicted {})",
-                view.judgement.strata()[below.stratum].name,
-                view.titles.key(&about.key),
-                times(below.factor, worse(about.unit, about.better)),
-                shown(below.value, None, about.unit).value,
-                span(below.predicted, about.unit),
-            )
-        })
-        .collect();
-    if below.len() > named.len() {
-        named.push(format!("{} more", below.len() - named.len()));
-    }
-    if !named.is_empty() {
-        pairs.push(("BELOW PREDICTION".to_owned(), named.join("; ")));
-    }
-    pairs
+    };
+    let parts = [
+        (usize::from(found.is_empty()), none.to_owned()),
+        (nodes, format!("{} slower than {peers} peers", is(nodes, "node"))),
+        (links, format!("{} degraded", is(links, "link"))),
+        (suspects, format!("{} not confirmed", is(suspects, "suspect"))),
+        (lost, format!("{} lost", counted(lost, "host"))),
+    ];
+    let said = parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text);
+    said.collect::<Vec<String>>().join("; ")
 }
 
 /// A row for each node or link: its most certain verdict, and how many there are.
-fn table(view: &View, found: &[(Which, Vec<&Verdict>)]) -> Table {
-    let row = |(place, (which, own)): (usize, &(Which, Vec<&Verdict>))| {
-        let first = own[0];
-        let about = &view.fleet.figures[first.subject.figure];
-        let more =
-            if own.len() > 1 { format!(" and {} more", own.len() - 1) } else { String::new() };
-        let (low, high) = first.interval;
-        let value = |value: f64| Cell::plain(shown(value, None, about.unit).value);
+fn table(view: &View, found: &[Found]) -> Table {
+    let row = |(place, (which, all)): (usize, &Found)| {
+        let first = all[0];
+        let about = view.about(first.subject.figure);
+        let more = match all.len() {
+            1 => String::new(),
+            many => format!(" and {} more", many - 1),
+        };
+        let tone = if first.state == State::Accused { Tone::Bad } else { Tone::Warn };
         let cells = vec![
             Cell::plain(which_name(view.fleet, *which)),
-            Cell::toned(state(*which, first), tone(first)),
+            Cell::toned(state(first), tone),
             Cell::plain(format!("{}{more}", view.subject(first.subject))),
-            Cell::toned(times(first.factor, worse(about.unit, about.better)), tone(first)),
-            Cell::plain(format!("{}–{}", size(low), size(high))),
-            value(first.value),
-            value(first.peers),
+            Cell::toned(times(first.factor, worse(about.unit, about.better)), tone),
+            Cell::plain(sizes(first.interval)),
+            value(about, first.value),
+            value(about, first.peers),
             Cell::plain(match first.steps {
                 0 => "not measured again".to_owned(),
                 steps => format!("again {steps}×"),
@@ -165,8 +143,8 @@ fn table(view: &View, found: &[(Which, Vec<&Verdict>)]) -> Table {
     Table::new("", &headings, found.iter().enumerate().map(row))
 }
 
-pub(super) fn state(at: Which, verdict: &Verdict) -> &'static str {
-    match (verdict.state, at) {
+pub(super) fn state(verdict: &Verdict) -> &'static str {
+    match (verdict.state, verdict.which) {
         (State::Accused, Which::Node(_)) => "slower",
         (State::Accused, Which::Link(..)) => "degraded link",
         (State::Suspect, _) => "suspect",
@@ -174,42 +152,38 @@ pub(super) fn state(at: Which, verdict: &Verdict) -> &'static str {
     }
 }
 
-fn tone(verdict: &Verdict) -> Tone {
-    match verdict.state {
-        State::Accused => Tone::Bad,
-        State::Suspect | State::Cleared => Tone::Warn,
-    }
-}
-
-/// What to look at, by the start of the experiment's name.
-const ADVICE: [(&str, &str); 6] = [
+/// What to look at, by the start of the experiment's name; the last one begins every name.
+const ADVICE: [(&str, &str); 7] = [
     (
         "memory.",
         "Check that all its memory modules are present and run at their rated speed, and look for corrected errors",
     ),
-    (
-        "cpu.",
-        "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it",
-    ),
-    (
-        "clock.",
-        "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it",
-    ),
+    ("cpu.", ADVICE_CORE),
+    ("clock.", ADVICE_CORE),
     ("fs.", "Check the health and free space of its disk, and the mount options"),
     ("net.", "Check its network card: link rate, PCIe width, error counters (`ethtool -S`)"),
     ("noise.", "Look for services, timers and interrupts that run only there"),
+    ("", "Look for other kernel settings, mitigations and programs than its peers have"),
 ];
-const ADVICE_ELSE: &str =
-    "Look for other kernel settings, mitigations and programs than its peers have";
+const ADVICE_CORE: &str = "Check its power limit, cooling and frequency governor; `plumb doctor` there names what limits it";
 const ADVICE_LINK: &str = "Check cable, transceiver and switch port of the path, and their counters for errors and dropped packets";
 const ADVICE_SUSPECT: &str =
     "Not confirmed: measure again with `plumb fleet suspects` before you open the machine";
 
-fn advice(view: &View, found: &[(Which, Vec<&Verdict>)]) -> Vec<Remark> {
-    let texts = gathered(found.iter().map(|one| (what_to_do(view, one), one)));
+fn advice(view: &View, found: &[Found]) -> Vec<Remark> {
+    let what_to_do = |(which, all): &Found| match (all[0].state, which) {
+        (State::Suspect, _) => ADVICE_SUSPECT,
+        (_, Which::Link(..)) => ADVICE_LINK,
+        (_, Which::Node(_)) => {
+            let experiment = &view.about(all[0].subject.figure).key.experiment;
+            let advice = ADVICE.iter().find(|(start, _)| experiment.starts_with(start));
+            advice.map_or("", |(_, text)| text)
+        }
+    };
+    let texts = gathered(found.iter().map(|one| (what_to_do(one), one)));
     let notes = texts.into_iter().take(ADVISED).map(|(text, all)| {
-        let is_bad = all.iter().any(|(_, own)| own[0].state == State::Accused);
-        let severity = if is_bad { Severity::Warning } else { Severity::Note };
+        let is_note = text == ADVICE_SUSPECT;
+        let severity = if is_note { Severity::Note } else { Severity::Warning };
         let names: Vec<String> =
             all.iter().map(|(which, _)| which_name(view.fleet, *which)).collect();
         Remark::new(severity, listed(&names), format!("{text}."))
@@ -217,47 +191,23 @@ fn advice(view: &View, found: &[(Which, Vec<&Verdict>)]) -> Vec<Remark> {
     notes.collect()
 }
 
-fn what_to_do(view: &View, (at, own): &(Which, Vec<&Verdict>)) -> &'static str {
-    match (own[0].state, at) {
-        (State::Suspect, _) => ADVICE_SUSPECT,
-        (_, Which::Link(..)) => ADVICE_LINK,
-        (_, Which::Node(_)) => {
-            let experiment = &view.fleet.figures[own[0].subject.figure].key.experiment;
-            let own = |(start, _): &&(&str, &str)| experiment.starts_with(start);
-            ADVICE.iter().find(own).map_or(ADVICE_ELSE, |(_, text)| text)
-        }
-    }
-}
-
 /// What could not be seen, and what is missing.
-fn foot(view: &View) -> Vec<(String, String)> {
-    let mut pairs = vec![("CANNOT SEE".to_owned(), cannot_see(view))];
-    let named = |verdict: &Verdict| which_name(view.fleet, verdict.which);
-    let open: BTreeSet<String> =
-        by_place(view).iter().map(|(which, _)| which_name(view.fleet, *which)).collect();
-    let cleared: BTreeSet<String> = view.judgement.in_state(State::Cleared).map(named).collect();
-    let cleared: Vec<&String> = cleared.difference(&open).collect();
-    if !cleared.is_empty() {
-        let text = format!("{}: stood out once, measured again and found well", listed(&cleared));
-        pairs.push(("CLEARED".to_owned(), text));
-    }
-    let lost = lost(view.fleet);
-    if !lost.is_empty() {
-        let said: Vec<String> = lost.iter().map(|(host, why)| format!("{host}: {why}")).collect();
-        pairs.push(("LOST".to_owned(), listed(&said)));
-    }
-    let unreached = unreached(view.fleet);
-    if !unreached.is_empty() {
-        let said = |(host, slots): &(String, usize)| {
-            format!("{host}: no partner in {}", counted(*slots, "slot"))
-        };
-        let said: Vec<String> = unreached.iter().map(said).collect();
-        pairs.push(("UNREACHED".to_owned(), listed(&said)));
-    }
-    let clocks = clocks(view.fleet);
-    if !clocks.is_empty() {
-        pairs.push(("CLOCK".to_owned(), listed(&clocks)));
-    }
+fn foot(view: &View, found: &[Found]) -> Vec<(String, String)> {
+    let open: BTreeSet<Which> = found.iter().map(|(which, _)| *which).collect();
+    let cleared = view.judgement.in_state(State::Cleared).map(|verdict| verdict.which);
+    let cleared: BTreeSet<Which> = cleared.filter(|which| !open.contains(which)).collect();
+    let cleared: Vec<String> =
+        cleared.into_iter().map(|which| which_name(view.fleet, which)).collect();
+    let lost = lost(view.fleet).into_iter().map(|(host, why)| format!("{host}: {why}"));
+    let unreached = unreached(view.fleet).into_iter();
+    let unreached =
+        unreached.map(|(host, slots)| format!("{host}: no partner in {}", counted(slots, "slot")));
+    let mut pairs = vec![pair("CANNOT SEE", cannot_see(view))];
+    let well = |(name, text)| (name, text + ": stood out once, measured again and found well");
+    pairs.extend(named("CLEARED", &cleared).map(well));
+    pairs.extend(named("LOST", &lost.collect::<Vec<String>>()));
+    pairs.extend(named("UNREACHED", &unreached.collect::<Vec<String>>()));
+    pairs.extend(named("CLOCK", &clocks(view.fleet)));
     pairs
 }
 
@@ -266,46 +216,32 @@ fn foot(view: &View) -> Vec<(String, String)> {
 fn cannot_see(view: &View) -> String {
     let seen = &view.judgement.seen;
     let least = |kind: Kind| {
-        let factors: Vec<f64> = seen
-            .iter()
-            .filter(|seen| seen.kind == kind && seen.stratum.is_some())
-            .map(|seen| seen.factor)
-            .collect();
+        let nodes = seen.iter().filter(|seen| seen.kind == kind && !seen.is_link());
+        let factors: Vec<f64> = nodes.map(|seen| seen.factor).collect();
         Some(format!("{} ({})", percent(median(&factors)? - 1.0), kind.text()))
     };
-    let said: Vec<String> =
+    let least: Vec<String> =
         [Kind::Hardware, Kind::Os, Kind::Io].into_iter().filter_map(least).collect();
-    let hidden = |is_link: bool| {
-        let mut hidden: Vec<_> =
-            seen.iter().filter(|seen| seen.hides() && seen.stratum.is_none() == is_link).collect();
-        hidden.order_by(|a, b| b.factor.total_cmp(&a.factor));
-        let names = hidden.iter().map(|seen| {
-            format!("{} (from {})", view.subject(seen.subject), percent(seen.factor - 1.0))
-        });
-        names.collect::<Vec<String>>()
-    };
-    let count = |is_link: bool| {
-        let is_it = |seen: &&Seen| {
-            seen.stratum.is_none() == is_link && (is_link || seen.kind == Kind::Hardware)
-        };
-        seen.iter().filter(is_it).count()
-    };
-    let hides = |what: &str, is_link: bool, of: &str| match hidden(is_link) {
-        names if names.is_empty() => String::new(),
-        names => {
-            format!("; {what} in {} of {} {of}: {}", names.len(), count(is_link), listed(&names))
-        }
-    };
-    let text = match said.is_empty() {
+    let mut text = match least.is_empty() {
         true => "differences between nodes: too few are alike".to_owned(),
-        false => format!(
-            "nodes less than {} worse than their peers{}{}",
-            said.join(", "),
-            hides("10 %", false, "hardware figures"),
-            hides("paths at half the rate", true, "figures of pairs")
-        ),
+        false => format!("nodes less than {} worse than their peers", least.join(", ")),
     };
-    let small = view.judgement.strata().iter().filter(|stratum| super::nodes::is_small(stratum));
+    for (what, is_link, kind) in
+        [("10 %", false, "hardware figures"), ("paths at half the rate", true, "figures of pairs")]
+    {
+        let sought = seen.iter().filter(|seen| seen.is_link() == is_link && seen.is_sought());
+        let (mut hidden, clear): (Vec<&Seen>, Vec<&Seen>) = sought.partition(|seen| seen.hides());
+        hidden.order_by(|a, b| b.factor.total_cmp(&a.factor));
+        let name = |seen: &&Seen| {
+            format!("{} (from {})", view.subject(seen.subject), percent(seen.factor - 1.0))
+        };
+        let names: Vec<String> = hidden.iter().map(name).collect();
+        let all = hidden.len() + clear.len();
+        if !names.is_empty() && !least.is_empty() {
+            text += &format!("; {what} in {} of {all} {kind}: {}", names.len(), listed(&names));
+        }
+    }
+    let small = view.judgement.first.strata.iter().filter(|stratum| is_small(stratum));
     match small.map(|stratum| stratum.nodes.len()).sum::<usize>() {
         0 => text,
         count => {

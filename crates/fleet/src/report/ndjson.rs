@@ -2,7 +2,6 @@
 
 use super::View;
 use crate::file::Purpose;
-use crate::model::node_places;
 use crate::read::{NodeFile, Value};
 use record::event::Ending;
 use record::metric::Kind;
@@ -19,33 +18,32 @@ pub fn render(view: &View) -> String {
     let steps = view.fleet.steps.iter().zip(1..);
     let steps = steps.flat_map(|(files, step)| files.iter().map(move |node| (step, node)));
     let mut out = String::new();
-    let places = node_places(view.fleet);
+    let places = view.fleet.places();
     for (step, file) in sweep.chain(steps) {
-        let place = places.get(file.header.host.as_str()).copied();
-        let of_file = origin(view, file, place);
+        let of_file = origin(view, file, places.get(file.header.host.as_str()).copied());
+        let phase = if step == 0 { "alone" } else { "suspects" };
+        let origin = Origin { phase: Some(phase.to_owned()), step, ..of_file.clone() };
         for value in &file.values {
-            let phase = if step == 0 { "alone" } else { "suspects" };
-            let origin = Origin { phase: Some(phase.to_owned()), step, ..of_file.clone() };
-            out.push_str(&line(view, &origin, value, false));
+            out.push_str(&line(view, &origin, value, view.about(value.figure).kind));
         }
         for pair in &file.pairs {
+            let far = places.get(pair.to.as_str()).map(|place| &view.fleet.nodes[*place]);
+            let origin = Origin {
+                phase: Some(phase_of_pair(pair.purpose).to_owned()),
+                step: pair.slot,
+                far_node: Some(pair.to.clone()),
+                far_rack: far.and_then(|far| far.header.labels.get(RACK).cloned()),
+                ..of_file.clone()
+            };
             for value in &pair.values {
-                let far = places.get(pair.to.as_str()).map(|place| &view.fleet.nodes[*place]);
-                let origin = Origin {
-                    phase: Some(phase(pair.purpose).to_owned()),
-                    step: pair.slot,
-                    far_node: Some(pair.to.clone()),
-                    far_rack: far.and_then(|far| far.header.labels.get(RACK).cloned()),
-                    ..of_file.clone()
-                };
-                out.push_str(&line(view, &origin, value, true));
+                out.push_str(&line(view, &origin, value, Kind::Io));
             }
         }
     }
     out
 }
 
-fn phase(purpose: Purpose) -> &'static str {
+fn phase_of_pair(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Matching => "pairs",
         Purpose::Bisection => "bisection",
@@ -56,8 +54,7 @@ fn phase(purpose: Purpose) -> &'static str {
 }
 
 fn origin(view: &View, file: &NodeFile, place: Option<usize>) -> Origin {
-    let header = &file.header;
-    let stratum = place.map(|place| view.judgement.first.places[place]);
+    let (header, first) = (&file.header, &view.judgement.first);
     Origin {
         source: Source::Sweep,
         id: format!("{} {}", header.sweep, header.started),
@@ -69,30 +66,22 @@ fn origin(view: &View, file: &NodeFile, place: Option<usize>) -> Origin {
         kernel: header.stratum.get("kernel").cloned(),
         instance_type: header.labels.get(INSTANCE_TYPE).cloned(),
         rank: Some(header.rank),
-        stratum: stratum.map(|stratum| view.judgement.strata()[stratum].name.clone()),
+        stratum: place.map(|place| first.strata[first.places[place]].name.clone()),
         rack: header.labels.get(RACK).cloned(),
         labels: header.labels.clone(),
         ..Origin::default()
     }
 }
 
-fn line(view: &View, origin: &Origin, value: &Value, of_pair: bool) -> String {
-    let about = &view.fleet.figures[value.figure];
+fn line(view: &View, origin: &Origin, value: &Value, kind: Kind) -> String {
+    let about = view.about(value.figure);
     let key = &about.key;
     let figure = json!({
-        "experiment": key.experiment,
-        "params": key.case.to_string(),
-        "case": key.case,
-        "metric": key.metric,
-        "unit": about.unit,
-        "better": about.better,
-        "kind": if of_pair { Kind::Io } else { about.kind },
-        "outcome": Ending::Measured,
-        "value": value.value,
-        "ci": value.ci,
+        "experiment": key.experiment, "params": key.case.to_string(), "case": key.case,
+        "metric": key.metric, "unit": about.unit, "better": about.better, "kind": kind,
+        "outcome": Ending::Measured, "value": value.value, "ci": value.ci,
         "prediction": value.predicted.map(|(low, high)| json!({ "low": low, "high": high })),
-        "stats": { "used": value.rounds },
-        "notes": [],
+        "stats": { "used": value.rounds }, "notes": [],
     });
     text(origin, &figure)
 }

@@ -20,6 +20,9 @@ pub struct Below {
     pub through: Vec<String>,
     /// The file system that holds the upper directory of an overlay.
     pub upper: Option<String>,
+    /// Whether it is an ext4 without a journal.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_unjournaled: bool,
 }
 
 /// Finds what is below each mount.
@@ -58,13 +61,21 @@ struct Devices<'a> {
 
 impl<'a> Devices<'a> {
     fn below(&self, mount: &Mount) -> Below {
-        let mut below = Below::default();
+        let mut below = Below { is_unjournaled: self.is_unjournaled(mount), ..Below::default() };
         match self.disks.iter().find(|disk| disk.has(&mount.number)) {
             Some(disk) => self.descend(disk, mount.number.clone(), &mut below),
             // A file system of several devices has a number of its own.
             None => self.members(mount).iter().for_each(|name| self.enter(name, &mut below)),
         }
         below
+    }
+
+    /// Whether a mount is of an ext4 that says so (journal_task, Linux fs/ext4/sysfs.c).
+    fn is_unjournaled(&self, mount: &Mount) -> bool {
+        let name = self.root.link_name(&format!("sys/dev/block/{}", mount.number));
+        let task =
+            name.and_then(|name| self.root.line(&format!("sys/fs/ext4/{name}/journal_task")));
+        mount.fs == "ext4" && task.as_deref() == Some("<none>")
     }
 
     fn enter(&self, name: &str, below: &mut Below) {

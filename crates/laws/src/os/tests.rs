@@ -159,7 +159,7 @@ fn a_host_that_polls_wakes_its_guest_sooner_in_short_gaps_alone() {
     let woken =
         |site: &Site| work::guest_wake(site, Law::from_range(range(1.0, 2.0, 3.0), "a halt"));
     let waking = woken(&site);
-    assert!(waking.because().contains("asks the host not to poll"), "{}", waking.because());
+    assert!(waking.because().contains("not to poll"), "{}", waking.because());
     assert_eq!(work::polled(&site, 0.0), 1.0, "the guest asks its host not to");
     site.host.cpu.idle_driver = None;
     assert_eq!(work::polled(&site, 0.0), 1.0, "nothing is known");

@@ -32,7 +32,11 @@ pub fn section(run: &Run, figures: &[Figure]) -> Section {
 }
 
 fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
-    let mut pairs = vec![("run", summary::title(run)), ("started", run.header.started.clone())];
+    let mut pairs = vec![
+        ("run", run.header.run.clone()),
+        ("options", summary::options(run)),
+        ("started", run.header.started.clone()),
+    ];
     let count = |ending: Ending| figures.iter().filter(|one| one.outcome == ending).count();
     let counted_as =
         [(Ending::Measured, "measured"), (Ending::Skipped, "skipped"), (Ending::Failed, "failed")]

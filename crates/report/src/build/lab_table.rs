@@ -9,7 +9,7 @@ use analysis::names::around;
 
 /// How the columns of a summary are read.
 const COLUMNS: &str = "Base hardware and software overhead are the best guesses of the shares of the \
-    estimate; predicted is its range; ratio is measured over estimate; sd is the standard deviation of \
+    estimate, of a rate in percent of the time; predicted is its range; ratio is measured over estimate; sd is the standard deviation of \
     the samples; trials are rounds / samples";
 
 /// The lab summary: a row for each key figure. A group is named once.

@@ -205,32 +205,12 @@ fn disturbance(health: &Health) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{disturbance, drift_of};
-    use analysis::health::Health;
+    use super::drift_of;
 
     #[test]
     fn a_drift_is_not_told_below_its_uncertainty() {
         let small = drift_of(-1.54e-9, 2e-8);
         assert!(small.ends_with("± 0.020 ppm") && !small.contains("0.00"), "{small}");
         assert_eq!(drift_of(-71e-6, 2e-6), "-71 ppm");
-    }
-
-    #[test]
-    fn reasons_stand_in_one_line() {
-        let health = Health {
-            rounds: 622,
-            void: 1,
-            disturbed: 109,
-            reasons: vec![("core clock change".to_owned(), 61), ("steal".to_owned(), 52)],
-            ..Health::default()
-        };
-        let texts: Vec<String> = disturbance(&health).into_iter().map(|pair| pair.1).collect();
-        assert_eq!(
-            texts,
-            [
-                "622, 109 of them disturbed; 1 more are void",
-                "core clock change in 61, steal in 52; a round may have several reasons"
-            ]
-        );
     }
 }

@@ -56,13 +56,18 @@ pub fn build_among(run: &Run, others: &[Machine]) -> Document {
     sections.extend(conclusions::section(&standings));
     sections.push(conclusions::sources(run, &standings, others));
     let summary = summary(run, &figures, &findings);
-    bounds::bounded(Document::new(format!("Lab report: {}", run.header.run), summary, sections))
+    bounds::bounded(Document::new(title(run), summary, sections))
 }
 
 /// The experiments of a run alone.
 pub fn experiments(run: &Run, figures: &[Figure]) -> Document {
     let sections = of_experiments(run, figures);
-    bounds::bounded(Document::new(format!("Lab report: {}", run.header.run), "", sections))
+    bounds::bounded(Document::new(title(run), "", sections))
+}
+
+/// The machine is what a report is about.
+fn title(run: &Run) -> String {
+    format!("Lab report: {}", machine::in_a_line(run))
 }
 
 fn of_experiments(run: &Run, figures: &[Figure]) -> Vec<Section> {

@@ -148,7 +148,7 @@ pub(super) fn worst_misses<'figures>(
             .map(|shown| shown.interval.clone())
             .filter(|interval| !interval.is_empty());
         let mut cells = vec![
-            Cell::plain(miss.figure.label()),
+            Cell::plain(values::label(miss.figure)),
             Cell::plain(from),
             Cell::plain(values::range(&miss.range, miss.figure.shown_unit())),
             Cell::plain(shown.map_or_else(String::new, |shown| shown.value)),

@@ -1,6 +1,6 @@
 //! The document of an A/B comparison, and its rows as data.
 
-use crate::csv::table;
+use crate::csv::{columns, fields, table};
 use crate::document::{Block, Cell, Document, Row, Section, Table, Tone};
 use crate::values::{counted, percent, ratio, ratios};
 use analysis::paired::{JUDGED_FROM, Paired, RATE};
@@ -69,20 +69,16 @@ pub fn json(comparison: &Comparison<'_>) -> String {
     format!("{all:#}\n")
 }
 
+/// Columns ([`columns`]) of a figure.
+const COLUMNS: &str = "experiment case metric unit a b ratio ratio_low ratio_high confidence pairs \
+    changed";
+
 /// A row per figure, with a header line.
 pub fn csv(comparison: &Comparison<'_>) -> String {
-    let rows = comparison.figures.iter().map(Flat::from).map(|flat| {
-        let value = serde_json::to_value(flat).expect("a flat row is an object");
-        value.as_object().expect("a flat row is an object").clone()
-    });
-    let rows: Vec<serde_json::Map<String, serde_json::Value>> = rows.collect();
-    let names: Vec<String> = rows.first().into_iter().flat_map(|row| row.keys().cloned()).collect();
-    let cell = |value: &serde_json::Value| match value {
-        serde_json::Value::Null => String::new(),
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    table(names.iter().map(String::as_str), rows.iter().map(|row| row.values().map(cell).collect()))
+    let columns = columns(COLUMNS);
+    let figures = comparison.figures.iter();
+    let rows = figures.map(|one| fields(&columns, &serde_json::json!(Flat::from(one))));
+    table(columns.iter().map(|(name, _)| *name), rows)
 }
 
 /// What people read: how many changed, then every figure, those first that changed most.

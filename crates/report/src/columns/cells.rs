@@ -5,7 +5,7 @@ use crate::values;
 use analysis::figure::{Figure, Stats};
 use analysis::misses::{self, Miss};
 use analysis::verdict::Verdict;
-use record::event::{Ending, PredictionKind, Range, Shares};
+use record::event::{Ending, Range, Shares};
 use record::key::Value;
 use record::quantity::{digits, render};
 
@@ -29,10 +29,15 @@ pub(super) fn printed(figure: &Figure, name: &str) -> Option<String> {
     figure.at.get(name).and_then(Value::text).map(str::to_owned)
 }
 
-/// The best guess of one of the two shares of what was predicted.
+/// The best guess of one of the two shares of what was predicted; of a rate, in percent of the time.
 pub(super) fn share(figure: &Figure, of: fn(&Shares) -> Range) -> Option<String> {
     let shares = figure.shown_prediction()?.prediction.shares?;
-    Some(render(of(&shares).likely, figure.shown_unit()))
+    let (part, unit) = (of(&shares).likely, figure.shown_unit());
+    let whole = shares.hardware.likely + shares.software.likely;
+    Some(match unit.is_rate() && whole > 0.0 {
+        true => values::percent(part / whole),
+        false => render(part, unit),
+    })
 }
 
 /// A percentile of single events, marked where events that never ended are among it.
@@ -44,12 +49,8 @@ pub(super) fn percentile(figure: &Figure, name: &str, of: fn(&Stats) -> f64) -> 
 
 /// The verdict by the shown prediction with the factor of a miss, else the outcome.
 pub fn judged(figure: &Figure) -> Cell {
-    let kind = match figure.prior {
-        Some(_) => PredictionKind::Prior,
-        None => PredictionKind::Derived,
-    };
     let word = judged_in_a_word(figure);
-    let missed = misses::miss(figure, kind).filter(|_| word.tone == Tone::Warn);
+    let missed = misses::miss(figure, figure.shown_kind()).filter(|_| word.tone == Tone::Warn);
     match missed {
         Some(miss) => Cell::toned(by_factor(&miss), Tone::Warn),
         None => word,

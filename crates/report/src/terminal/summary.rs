@@ -155,15 +155,15 @@ mod tests {
     }
 
     #[test]
-    fn estimates_stay_and_what_is_less_important_gives_way() {
+    fn predictions_stay_and_what_is_less_important_gives_way() {
         let shown = |width: usize| {
             let look = Look { width, colours: false };
             let text = screen(&full(0), &[], look);
             let heads = text.lines().find(|line| line.contains("measured")).expect("headings");
-            for heading in ["operation", "estimate", "measured", "verdict"] {
+            for heading in ["operation", "predicted", "measured", "verdict"] {
                 assert!(heads.contains(heading), "{width}: {heads}");
             }
-            ["predicted", "interval", " ratio", " sd", "trials"].map(|one| heads.contains(one))
+            ["estimate", "interval", " ratio", " sd", "trials"].map(|one| heads.contains(one))
         };
         assert_eq!(shown(80), [true, false, false, false, false]);
         assert_eq!(shown(160), [true; 5]);

@@ -2,8 +2,8 @@
 
 use super::super::build::build;
 use super::super::document::Shape;
-use super::super::{markdown, terminal};
-use super::{Look, PLAIN, planned, plots, section};
+use super::super::markdown;
+use super::{planned, plots, section};
 use analysis::sample;
 use bench::experiment::ViewCard;
 use record::event::Trace;
@@ -47,21 +47,6 @@ fn stretches_have_a_lane_for_what_was_predicted_of_their_length() {
     assert_eq!(lanes, [("active", 2), ("counter: predicted end", 1)]);
     let predicted = &plot.series[1].points[0];
     assert_eq!((predicted.x, predicted.y), (2.4e9, 2.5e9), "from the least to the greatest");
-}
-
-#[test]
-fn text_shows_how_samples_spread() {
-    let document = build(&sample::run());
-    let wide = Look { width: 240, ..PLAIN };
-    let shown = [
-        (terminal::render(&document, wide), ["mean", "sd", "trials"].as_slice()),
-        (markdown::render(&document), &["sd", "trials"]),
-    ];
-    for (text, headings) in shown {
-        for heading in headings {
-            assert!(text.contains(heading), "{heading}: {text}");
-        }
-    }
 }
 
 #[test]

@@ -275,7 +275,7 @@ mod tests {
         check_writable(&path).expect("can be written");
         for check in [check_writable, check_directory] {
             let refused = check(dir.path()).expect_err("is a directory").to_string();
-            assert!(refused.contains("type a file name in it"), "{refused}");
+            assert!(refused.contains("a file name"), "{refused}");
         }
         assert_eq!(fs::read(&path).expect("reads"), b"whole");
         assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 1);
@@ -332,7 +332,7 @@ mod tests {
         if chown(&pipe, Some(65_534), None).is_ok() {
             for refused in [check_writable(&pipe), write_whole(&pipe, b"page")] {
                 let message = refused.expect_err("its reader may never come").to_string();
-                assert!(message.contains("a pipe of another user (uid 65534)"), "{message}");
+                assert!(message.contains("(uid 65534)"), "{message}");
             }
         }
     }

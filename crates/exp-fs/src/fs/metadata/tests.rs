@@ -1,9 +1,11 @@
-use super::EXPERIMENT;
+use super::{Call, EXPERIMENT, history};
+use crate::fs::file::JOURNAL_AT;
 use crate::fs::fixtures::rehearsed;
 use bench::experiment::fixtures::{bare_site, case, known, predicted, with_dir};
 use bench::experiment::{Known, Preset, Site};
 use record::case::Case;
 use record::event::Range;
+use record::note::NoteKind;
 use session::fixtures::{check, offered, refused};
 
 fn site(allowance_bytes: u64) -> Site {
@@ -45,6 +47,17 @@ fn a_figure_of_a_system_call_narrows_what_is_like_it_and_moves_the_rest() {
     assert!(width(range("stat", Some(&fast))) < width(range("stat", None)));
     let slow = measured(240.0);
     assert!(range("create", Some(&slow)).likely > range("create", Some(&fast)).likely);
+}
+
+#[test]
+fn without_a_journal_a_new_inode_depends_on_what_was_deleted() {
+    let mut case = Case::new(case("call=create,entries=10"));
+    assert!(history(Call::Create, &case).is_none());
+    case.at.insert(JOURNAL_AT.to_owned(), "none".into());
+    for (call, depends) in [(Call::Create, true), (Call::Mkdir, true), (Call::Stat, false)] {
+        let kind = history(call, &case).map(|note| note.kind);
+        assert_eq!(kind, depends.then_some(NoteKind::History), "{call:?}");
+    }
 }
 
 #[test]

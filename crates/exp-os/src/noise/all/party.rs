@@ -123,20 +123,20 @@ impl Window {
 
     /// The window, with two gates: all run, and all have ended theirs.
     fn trace(&self, seat: &Seat<'_>, ready: Result<Ready>) -> Result<(Threshold, trace::Traced)> {
+        let (team, begin_ns) = (seat.team, seat.team.common(BEGIN_NS));
+        // The last to come may be one that cannot trace.
+        let begin = || begin_ns.store(monotonic_ns() + SETTLE_NS, Ordering::Release);
         let Ready { mut tracer, threshold } = match ready {
             Ok(ready) => ready,
             Err(error) => {
-                seat.arrive();
+                seat.arrive_then(begin);
                 seat.meet()?;
                 return Err(error);
             }
         };
-        let (team, begin_ns) = (seat.team, seat.team.common(BEGIN_NS));
         let expected = (0..team.size()).filter(|member| team.get(*member, THREAD) != 0).count();
         tracer.begin();
-        let all_run = seat.arrive_then(|| {
-            begin_ns.store(monotonic_ns() + SETTLE_NS, Ordering::Release);
-        });
+        let all_run = seat.arrive_then(begin);
         // From here on it is traced: a thread that is off its CPU when the window begins has lost
         // that time.
         while !seat.is_over(all_run) {

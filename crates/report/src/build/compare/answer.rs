@@ -6,20 +6,16 @@ use super::tables::{percent, times};
 use super::{Title, has_published};
 use crate::document::{Block, Cell, Row, Section, Table, Tone};
 use crate::values::{counted, ratio};
-use analysis::compare::answer::{Effect, Speed};
-use analysis::compare::conditions::Condition;
+use analysis::compare::answer::{Doubt, Effect, Speed};
 use analysis::compare::{Against, Comparison, Direction};
 use analysis::figure::Figure;
 use analysis::gather::distinct;
-use analysis::names::{self, Names, words};
-use record::quantity::digits;
+use analysis::names::{Names, words};
 
 /// Effects that are shown at least, decided or not.
 const LEAST_SHOWN: usize = 3;
 /// Effects that are shown where room is short.
 const EFFECTS_SHOWN: usize = 12;
-/// Differences around the figures that the answer names.
-const AROUND: usize = 6;
 
 pub(super) fn section(comparison: &Comparison, against: &Against, title: &Title) -> Section {
     if has_published(against) {
@@ -29,25 +25,49 @@ pub(super) fn section(comparison: &Comparison, against: &Against, title: &Title)
             counted(against.figures.len(), "figure"),
             against.nearest.len()
         ));
-        let blocks = speeds(against).map(Block::Table).into_iter().chain([counts]);
+        let report = against.report().unwrap_or_default();
+        let caption =
+            format!("This machine against {report}: the median of how many times as fast");
+        let speeds = Block::Table(families(caption, &against.speeds()));
+        let around = Block::Table(surroundings::table(&against.conditions, title.letter));
+        let is_shown =
+            |block: &Block| !matches!(block, Block::Table(table) if table.rows.is_empty());
+        let blocks = [speeds, counts, around].into_iter().filter(is_shown);
         return title.section("answer", "The answer", blocks.map(Block::for_all).collect());
     }
     let effects = against.effects();
-    let mut head = vec![("VERDICT".to_owned(), verdict(against, &effects, title.letter))];
-    let mut foot = Vec::new();
-    let name = title.letter.to_string();
-    let confidence = against.confidence(comparison.base.run, &name);
-    let reasons = names::around(": ", &confidence.reasons.join("; "), "");
-    head.push(("CONFIDENCE".to_owned(), format!("{}{reasons}", confidence.level.text())));
-    foot.push(("CANNOT SEE".to_owned(), cannot_see(against)));
+    let confidence = against.confidence(comparison.base.run);
+    let mut foot = vec![("CANNOT SEE".to_owned(), cannot_see(against))];
     foot.extend(in_cycles(against).map(|told| ("IN CYCLES".to_owned(), told)));
-    foot.push(("AROUND".to_owned(), around(&against.conditions)));
-    let mut blocks = vec![Block::KeyValues(head).for_all()];
-    let tables = [families(against, title.letter), table(comparison, against, &effects)];
-    let tables = tables.into_iter().filter(|table| !table.rows.is_empty());
-    blocks.extend(tables.map(|table| Block::Table(table).for_all()));
-    blocks.push(Block::KeyValues(foot).for_all());
-    title.section("answer", "The answer", blocks)
+    let head = [
+        ("VERDICT".to_owned(), verdict(against, &effects, title.letter)),
+        ("CONFIDENCE".to_owned(), confidence.level.text().to_owned()),
+    ];
+    let caption = format!(
+        "How many times as fast {} is: the median of a family's figures; the interval includes \
+         what runs of an unchanged machine differ by",
+        title.letter
+    );
+    let tables = [
+        doubts(&confidence.doubts, title.letter),
+        families(caption, &against.families()),
+        table(comparison, against, &effects),
+    ];
+    let mut blocks = vec![Block::KeyValues(head.into())];
+    blocks.extend(tables.into_iter().filter(|table| !table.rows.is_empty()).map(Block::Table));
+    blocks.push(Block::KeyValues(foot));
+    blocks.push(Block::Table(surroundings::table(&against.conditions, title.letter)));
+    title.section("answer", "The answer", blocks.into_iter().map(Block::for_all).collect())
+}
+
+/// What lowers the confidence, a row each.
+fn doubts(doubts: &[Doubt], new: char) -> Table {
+    let row = |doubt: &Doubt| {
+        let of_runs = doubt.of_runs.iter().map(|text| Cell::optional(text.as_deref()));
+        Row::always_shown(std::iter::once(Cell::plain(doubt.what)).chain(of_runs).collect())
+    };
+    let headings = ["lowered by", "#A", &format!("#{new}")];
+    Table::new("", &headings, doubts.iter().map(row))
 }
 
 /// Families of experiments in a reader's words.
@@ -66,8 +86,8 @@ fn in_words(family: &str) -> &str {
     named.map_or(family, |(_, word)| *word)
 }
 
-/// One ratio for each family, with its interval.
-fn families(against: &Against, new: char) -> Table {
+/// One ratio for each family, with its interval; beside a report there is none.
+fn families(caption: String, speeds: &[Speed]) -> Table {
     let row = |speed: &Speed| {
         let ends = speed.interval.map(|(low, high)| format!("{} – {}", times(low), times(high)));
         let tone = match speed.interval {
@@ -82,26 +102,8 @@ fn families(against: &Against, new: char) -> Table {
             Cell::plain(speed.figures.to_string()),
         ])
     };
-    let caption = format!(
-        "How many times as fast {new} is: the median of a family's figures; the interval includes \
-         what runs of an unchanged machine differ by"
-    );
     let headings = ["family", "#times as fast", "#interval", "#figures"];
-    Table::new(caption, &headings, against.families().iter().map(row))
-}
-
-/// How many times as fast a machine is as a report's, a row for each family; nothing without one.
-fn speeds(against: &Against) -> Option<Table> {
-    let report = against.report()?;
-    let row = |Speed { family, factor, figures, .. }| {
-        let cells =
-            [in_words(&family).to_owned(), format!("{}×", digits(factor)), figures.to_string()];
-        Row::always_shown(cells.map(Cell::plain).into())
-    };
-    let caption = format!("This machine against {report}: the median of how many times as fast");
-    let rows: Vec<Row> = against.speeds().into_iter().map(row).collect();
-    let headings = ["family", "#as fast", "#figures"];
-    (!rows.is_empty()).then(|| Table::new(caption, &headings, rows))
+    Table::new(caption, &headings, speeds.iter().map(row))
 }
 
 /// `B is not slower. 3 effects faster, 0 slower (20 of 1323 figures)`.
@@ -219,16 +221,5 @@ fn cannot_see(against: &Against) -> String {
     match told.is_empty() {
         true => "any change: no figure was tested".to_owned(),
         false => format!("changes under {}{untested}", told.join(", ")),
-    }
-}
-
-fn around(conditions: &[Condition]) -> String {
-    let mut differing: Vec<String> = conditions.iter().filter_map(surroundings::in_words).collect();
-    let more = differing.len().saturating_sub(AROUND);
-    differing.truncate(AROUND);
-    differing.extend((more > 0).then(|| format!("{more} more (--all)")));
-    match differing.is_empty() {
-        true => "nothing that the records have".to_owned(),
-        false => differing.join("; "),
     }
 }

@@ -1,5 +1,5 @@
-//! From a comparison to its document: the answer first; then what differs around the runs, what
-//! changed, what came closest, and what could not be compared; at the end every figure side by side.
+//! From a comparison to its document: the answer first; then what changed, what came closest, and
+//! what could not be compared; at the end every figure side by side.
 
 mod answer;
 mod surroundings;
@@ -7,9 +7,9 @@ mod tables;
 
 use super::bounds::bounded;
 use super::plots::{self, Shown};
-use crate::document::{Audience, Block, Cell, Document, Row, Section, Table, Tone};
+use crate::document::{Audience, Block, Cell, Document, Row, Section, Table};
 use crate::values::counted;
-use analysis::compare::conditions::{About, Condition, about};
+use analysis::compare::conditions::{About, about};
 use analysis::compare::{Against, Compared, Comparison, Incomparable, Source, Untested, table};
 use analysis::figure::Figure;
 use analysis::gather::{distinct, gathered};
@@ -22,9 +22,6 @@ const CLOSEST: usize = 20;
 
 /// Of these, shown where room is short.
 const CLOSEST_SHOWN: usize = 3;
-
-/// Differences of conditions that are shown where room is short.
-const CONDITIONS_SHOWN: usize = 16;
 
 /// The document: the answer, and where it is `whole` what stands behind it. Beside a published
 /// machine every figure of its report is shown in any case.
@@ -47,8 +44,7 @@ pub fn build(comparison: &Comparison, whole: bool) -> Document {
     if whole {
         sections.push(runs(&base, &abouts));
         for (against, title) in titled() {
-            sections.push(surroundings(against, &title));
-            sections.push(changes(against, &title));
+            sections.extend(changes(against, &title));
             sections.extend(differences(against, &title));
             sections.extend(closest(against, &title));
         }
@@ -113,95 +109,35 @@ fn has_published(against: &Against) -> bool {
 fn runs(base: &About, others: &[About]) -> Section {
     let row = |role: &str, about: &About| {
         let started = about.started.replace('T', " ");
-        let unfinished =
-            about.unfinished.map_or(Cell::plain(""), |why| Cell::toned(why, Tone::Warn));
         Row::always_shown(vec![
             Cell::plain(role),
             Cell::plain(&about.run),
             Cell::plain(started.trim_end_matches('Z')),
             Cell::plain(&about.preset),
             Cell::plain(&about.machine),
-            unfinished,
         ])
     };
     let mut rows = vec![row("A, base", base)];
     rows.extend(
         others.iter().zip('B'..).map(|(about, letter)| row(&format!("{letter}, new"), about)),
     );
-    let mut headings = vec!["", "run", "started (UTC)", "preset", "machine", ""];
-    if rows.iter().all(|row| row.cells.last().is_none_or(|cell| cell.text.is_empty())) {
-        headings.pop();
-        for row in &mut rows {
-            row.cells.pop();
-        }
-    }
+    let headings = ["", "run", "started (UTC)", "preset", "machine"];
     let table = Table::new("Each further run is compared with the base", &headings, rows);
     Section::new("runs", "The runs", vec![Block::Table(table).for_all()])
 }
 
-/// Differences in the conditions.
-fn surroundings(against: &Against, title: &Title) -> Section {
-    let heading = "What differs around them";
-    if against.conditions.is_empty() {
-        let text = "Nothing that the records have of machine, settings, clocks, plumb, options \
-            and disturbances.";
-        return title.section("surroundings", heading, vec![Block::text(text).for_all()]);
-    }
-    let row = |(at, condition): (usize, &Condition)| Row {
-        cells: vec![
-            Cell::toned(condition.class.text(), Tone::Muted),
-            Cell::plain(&condition.name),
-            Cell::plain(&condition.base),
-            Cell::plain(&condition.new),
-        ],
-        is_spare: at >= CONDITIONS_SHOWN,
-    };
-    let table = Table::new(
-        "What differs in the records of both runs",
-        &["class", "what", "base", "new"],
-        against.conditions.iter().enumerate().map(row),
-    );
-    title.section("surroundings", heading, vec![Block::Table(table).for_all()])
-}
-
-/// What changed: a table for each family, the greatest change first.
-fn changes(against: &Against, title: &Title) -> Section {
+/// What changed: a table for each family, the greatest change first; how that is found.
+fn changes(against: &Against, title: &Title) -> Option<Section> {
     let findings = against.findings();
     let mut blocks = Vec::new();
-    if !findings.is_empty()
-        && let Some(warning) = warning(against)
-    {
-        blocks.push(Block::Paragraph(warning).for_all());
-    }
     for (family, of_family) in gathered(findings.iter().map(|one| (one.base.family(), *one))) {
         let caption = format!("{family}: {}", counted(of_family.len(), "figure"));
         blocks.extend(tables::findings(&of_family, &caption));
     }
-    if findings.is_empty() {
-        blocks.push(Block::Paragraph(nothing(against)).for_all());
-    }
     if against.tested() > 0 {
         blocks.push(Block::Paragraph(rule(against)).for_all());
     }
-    title.section("changes", "What changed", blocks)
-}
-
-fn nothing(against: &Against) -> String {
-    match against.tested() {
-        _ if has_published(against) => {
-            let common = against.figures.len() + against.nearest.len();
-            let below = match common {
-                0 => "no figure has a partner in the other run".to_owned(),
-                _ => format!("{} side by side below", counted(common, "figure")),
-            };
-            format!("Published figures have no rounds, so nothing is tested; {below}.")
-        }
-        0 => "Nothing could be tested.".to_owned(),
-        tested => format!(
-            "None of the {} differs by more than runs of an unchanged machine do.",
-            counted(tested, "tested figure")
-        ),
-    }
+    (!blocks.is_empty()).then(|| title.section("changes", "What changed", blocks))
 }
 
 /// How a finding is found, with the bands that were used.
@@ -232,35 +168,12 @@ fn rule(against: &Against) -> String {
             format!("± {range} {source} ({count})")
         })
         .collect();
-    let is_assumed = |source: &Source| matches!(source, Source::Default(_));
-    let assumed = match bands.keys().any(is_assumed) {
-        true => {
-            " A default is an assumption, not a measurement: a figure that varies more from run to \
-             run is reported although nothing changed. Three stored runs of this machine under one \
-             condition replace the default."
-        }
-        false => "",
-    };
     format!(
         "A finding passes two tests: a significance test corrected for all of these figures (false \
          discovery rate 5 %), and a change larger than the band within which 95 of 100 pairs of \
-         runs of an unchanged machine differ: {}.{assumed}",
+         runs of an unchanged machine differ: {}.",
         told.join(", ")
     )
-}
-
-/// What a reader must know before the findings: that bands were assumed.
-fn warning(against: &Against) -> Option<String> {
-    let tested = against.figures.iter().filter(|one| one.p.is_some());
-    let of_default = |one: &&Compared| matches!(one.band.source, Source::Default(_));
-    let (assumed, all) = (tested.clone().filter(of_default).count(), tested.count());
-    (assumed > 0).then(|| {
-        format!(
-            "The run-to-run variation of {assumed} of {all} figures is assumed, not learnt from \
-             stored runs of this machine: run plumb three more times under the base's conditions \
-             before you trust a finding."
-        )
-    })
 }
 
 /// Differences that have no ratio and so no test, where the interval excludes zero.

@@ -1,6 +1,7 @@
 //! What differs around two runs, in a reader's words and units.
 
-use analysis::compare::conditions::Condition;
+use crate::document::{Cell, Row, Table, Tone};
+use analysis::compare::conditions::{Class, Condition};
 use record::quantity::render;
 use record::unit::Unit;
 
@@ -33,8 +34,31 @@ const WORDS: [(&str, &str); 16] = [
     ("nodeN_free", "free memory of node N"),
 ];
 
-/// `memory of node 0: 5.59 GiB → 5.84 GiB`; `None` where a reader would see no difference.
-pub(super) fn in_words(condition: &Condition) -> Option<String> {
+/// Differences that are shown where room is short.
+const SHOWN: usize = 6;
+
+/// What differs around the run A and the one of this letter, a row each.
+pub(super) fn table(conditions: &[Condition], letter: char) -> Table {
+    let differing = conditions.iter().filter_map(|one| Some((one.class, in_words(one)?)));
+    let row = |(at, (class, [what, base, new])): (usize, (Class, [String; 3]))| Row {
+        cells: vec![
+            Cell::plain(what),
+            Cell::toned(class.text(), Tone::Muted),
+            Cell::plain(base),
+            Cell::plain(new),
+        ],
+        is_spare: at >= SHOWN,
+    };
+    let mut rows: Vec<Row> = differing.enumerate().map(row).collect();
+    if rows.is_empty() {
+        let nothing = std::iter::once(Cell::plain("nothing that the records have"));
+        rows.push(Row::always_shown(nothing.chain([(); 3].map(|()| Cell::absent())).collect()));
+    }
+    Table::new("", &["AROUND", "class", "A", &letter.to_string()], rows).hiding(&["class"])
+}
+
+/// `memory of node 0`, `5.59 GiB`, `5.84 GiB`; `None` where a reader would see no difference.
+fn in_words(condition: &Condition) -> Option<[String; 3]> {
     let unit = UNITS.iter().find_map(|(ending, unit, factor)| {
         Some((condition.name.strip_suffix(ending)?, *unit, *factor))
     });
@@ -44,7 +68,7 @@ pub(super) fn in_words(condition: &Condition) -> Option<String> {
         _ => text.to_owned(),
     };
     let (base, new) = (value(&condition.base), value(&condition.new));
-    (base != new).then(|| format!("{} {base} → {new}", words(name)))
+    (base != new).then(|| [words(name), base, new])
 }
 
 fn words(name: &str) -> String {
@@ -71,29 +95,34 @@ mod tests {
                 "numa.nodes.0.total_bytes",
                 "5999722496",
                 "6268157952",
-                Some("memory of node 0 5.59 GiB → 5.84 GiB"),
+                Some(["memory of node 0", "5.59 GiB", "5.84 GiB"]),
             ),
             ("numa.nodes.0.total_bytes", "25276063744", "25276064000", None),
-            ("load_1m", "0.12", "9.50", Some("load 0.12 → 9.50")),
+            ("load_1m", "0.12", "9.50", Some(["load", "0.12", "9.50"])),
             (
                 "cpu_pressure_avg10_percent",
                 "0",
                 "12.7",
-                Some("CPU pressure of the last 10 s 0 % → 12.7 %"),
+                Some(["CPU pressure of the last 10 s", "0 %", "12.7 %"]),
             ),
             (
                 "node1_free_bytes",
                 "not recorded",
                 "1 GiB",
-                Some("free memory of node 1 not recorded → 1 GiB"),
+                Some(["free memory of node 1", "not recorded", "1 GiB"]),
             ),
             (
                 "scheduler.base_slice_ns",
                 "3000000",
                 "4000000",
-                Some("scheduler base slice 3 ms → 4 ms"),
+                Some(["scheduler base slice", "3 ms", "4 ms"]),
             ),
-            ("rounds disturbed", "8.51 %", "15.1 %", Some("rounds disturbed 8.51 % → 15.1 %")),
+            (
+                "rounds disturbed",
+                "8.51 %",
+                "15.1 %",
+                Some(["rounds disturbed", "8.51 %", "15.1 %"]),
+            ),
         ] {
             let condition = Condition {
                 class: Class::State,
@@ -101,7 +130,7 @@ mod tests {
                 base: base.to_owned(),
                 new: new.to_owned(),
             };
-            assert_eq!(in_words(&condition).as_deref(), expected, "{name}");
+            assert_eq!(in_words(&condition), expected.map(|all| all.map(str::to_owned)), "{name}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The tables of a comparison.
 
 use crate::document::{Audience, Block, Cell, Column, Remark, Row, Table, Tone};
-use crate::values;
+use crate::values::{self, label};
 use analysis::compare::conditions::About;
 use analysis::compare::{
     Compared, Comparison, Direction, Near, Outcome, printed as text_of, table,
@@ -204,11 +204,6 @@ pub(super) fn nearest(figures: &[&Near], caption: &str) -> Table {
     let headings =
         ["table", "figure of the report", "#printed", "#value", "nearest figure", "#value"];
     Table::new(caption, &headings, rows)
-}
-
-/// A figure's label with room to wrap: a long case would make its table wider than any screen.
-fn label(figure: &Figure) -> String {
-    figure.label().replace(',', ", ")
 }
 
 fn value(figure: &Figure) -> Cell {

@@ -96,7 +96,7 @@ fn one_that_asks_meanwhile_is_told_who_is_served_until_when() {
             let FromAgent::Refused { reason } = answered else { panic!("{answered:?}") };
             let (_, until) = reason.split_once("busy until ").unwrap();
             let (until, by) = until.split_once(' ').unwrap();
-            assert!(by.starts_with("with a run of near;"), "{reason}");
+            assert!(by.contains("run of near;"), "{reason}");
             let until = humantime::parse_rfc3339(until).unwrap();
             let left = until.duration_since(std::time::SystemTime::now()).unwrap();
             assert!((1..=60).contains(&left.as_secs()), "{left:?}");
@@ -125,7 +125,7 @@ fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
         stand.turn_until(|agent| agent.client().is_none());
         let next = stand.while_client(|at| welcome(at, key));
         assert_eq!(stand.listen.client(), Some("near"));
-        assert!(stand.has_said("was silent for longer"), "{:?}", stand.said);
+        assert!(stand.has_said("was silent"), "{:?}", stand.said);
         assert!(hear(&mut silent).is_err());
         // The next one expects to take a minute, and has it.
         let (_, answered) = stand.while_client(|at| ask(at, key, "other").unwrap());
