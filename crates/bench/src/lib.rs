@@ -13,4 +13,5 @@ pub mod measure;
 pub mod pair;
 pub mod prelude;
 pub mod prepared;
+pub mod reason;
 pub mod widths;
