@@ -161,9 +161,11 @@ impl Words<'_> {
     }
 }
 
+type InForce = fn(&Words) -> bool;
+
 /// Mitigations by name, which is that of their rows and of their coefficients too, and which words
 /// mean that one is in force.
-static MITIGATIONS: [(&str, fn(&Words) -> bool); 12] = [
+static MITIGATIONS: [(&str, InForce); 12] = [
     ("page-table isolation with PCID", |words| words.isolates_tables() && words.has_pcid()),
     ("page-table isolation without PCID", |words| words.isolates_tables() && !words.has_pcid()),
     ("IBRS written at entry and exit", |words| {
