@@ -379,6 +379,15 @@ mod tests {
     }
 
     #[test]
+    fn a_share_is_read_in_percent() {
+        let about = About { unit: Unit::Ratio, better: Better::Lower, kind: Kind::Os };
+        for (metric, unit) in [("loss", Unit::Percent), ("gone", Unit::Ratio)] {
+            let key = Key::new("net.ping", &CaseId::new(), metric);
+            assert_eq!(super::shown_unit(&key, &about), unit, "{metric}");
+        }
+    }
+
+    #[test]
     fn a_metric_that_is_none_is_called_one_and_not_a_figure() {
         let about = About { unit: Unit::Ns, better: Better::Lower, kind: Kind::Hardware };
         let key = Key::new("os.syscall", &CaseId::new().with("call", "getpid"), "latency");

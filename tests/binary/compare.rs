@@ -60,7 +60,7 @@ fn a_change_is_found_and_ends_with_one() {
     let parts = ["VERDICT", "CONFIDENCE", "1.50× ", "CANNOT SEE", "AROUND", "7.0.0-<b>new</b>"];
     assert!(parts.map(place).is_sorted(), "{answer:?}");
     assert!(answer.out.starts_with("B = another against A = "), "{answer:?}");
-    assert!(answer.out.lines().count() < 30, "{answer:?}");
+    assert!(answer.out.lines().count() < 36, "{answer:?}");
     assert!(answer.err.is_empty(), "{answer:?}");
     let all = compared(&here, &["--all"]);
     assert!(all.out.contains("default of") && all.out.contains("1.50× "), "{all:?}");

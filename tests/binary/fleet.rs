@@ -129,7 +129,7 @@ fn a_bad_file_is_one_line_beside_the_report() {
             "stranger.jsonl: stranger is not in the list of hosts; left out",
         ),
         ("empty", Vec::new(), "empty.jsonl: it is empty: the node ended before it wrote a line"),
-        ("text", b"hello\n".to_vec(), "text.jsonl: it is not a node's file; left out"),
+        ("text", b"hello\n".to_vec(), "text.jsonl: it is not a node's file: expected"),
         ("run", b"{\"format\":6,\"run\":\"r\"}\n".to_vec(), "run.jsonl: it is the record of a run"),
     ] {
         let here = Here::new();

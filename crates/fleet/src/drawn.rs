@@ -123,7 +123,7 @@ impl Fault {
         match *self {
             Fault::Link(a, b, log) if (a, b) == (from, to) => log,
             Fault::Node(bad, log) if bad == from || bad == to => {
-                log * if (from ^ to) % 3 == 0 { 2.0 } else { 1.0 }
+                log * if (from ^ to).is_multiple_of(3) { 2.0 } else { 1.0 }
             }
             _ => 0.0,
         }

@@ -31,7 +31,7 @@ pub struct List {
 }
 
 impl List {
-    /// Hosts without labels.
+    /// A list of hosts without labels.
     pub fn new(hosts: Vec<String>) -> List {
         List { hosts, ..List::default() }
     }

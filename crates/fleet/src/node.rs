@@ -148,6 +148,12 @@ fn header(options: &Options, slots: usize, start_s: f64) -> Header {
     header
 }
 
+/// The median of some offsets; of two that differ the one that agrees with this node.
+fn middle(answers: &mut [(u32, f64)]) -> Option<f64> {
+    answers.order_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
+    answers.get(answers.len().saturating_sub(1) / 2).map(|(_, offset_s)| *offset_s)
+}
+
 impl Node<'_> {
     fn since_s(&self, now: Instant) -> f64 {
         let after = now.saturating_duration_since(self.zero).as_secs_f64();
@@ -190,26 +196,28 @@ impl Node<'_> {
         let (rank, size) = (self.options.place.rank, self.options.place.list.size());
         let mut left: Vec<u32> =
             (1..size.min(PEERS + 1)).map(|step| (rank + step) % size).collect();
-        // Where the clock is wrong, the start is no limit.
-        let left_s = start_s - wall_s() - 1.0;
-        let left_s = if left_s > 0.0 { left_s.min(PEERS_TIME_S) } else { PEERS_TIME_S };
-        let deadline = Instant::now() + Duration::from_secs_f64(left_s);
+        let began = Instant::now();
+        let is_over = start_s - 1.0 <= wall_s();
         let mut answers: Vec<(u32, f64)> = Vec::new();
-        while !left.is_empty() && Instant::now() < deadline {
+        while !left.is_empty() && !self.stop.load(Ordering::Relaxed) {
+            let left_s = match is_over && answers.is_empty() {
+                // Where the clock may be wrong, the start is no limit before a peer has answered.
+                true => PEERS_TIME_S,
+                false => start_s - 1.0 - wall_s() - middle(&mut answers).unwrap_or(0.0),
+            };
+            let left_s = left_s.min(PEERS_TIME_S - began.elapsed().as_secs_f64());
+            if left_s <= 0.0 {
+                break;
+            }
+            let deadline = Instant::now() + Duration::from_secs_f64(left_s);
             left.retain(|rank| {
                 let answer = self.ask(*rank, 0, deadline);
                 answers.extend(answer.iter().map(|offset_s| (*rank, *offset_s)));
                 answer.is_err()
             });
-            if !left.is_empty() && !sleep_until(Instant::now() + PAUSE, self.stop) {
-                break;
-            }
+            sleep_until(deadline.min(Instant::now() + PAUSE), self.stop);
         }
-        // Of two that differ the one that agrees with this node.
-        answers.order_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
-        let Some((_, offset_s)) = answers.get(answers.len().saturating_sub(1) / 2).copied() else {
-            return 0.0;
-        };
+        let Some(offset_s) = middle(&mut answers) else { return 0.0 };
         let is_corrected = offset_s.abs() > quarter_s;
         let peers = answers.iter().map(|(rank, _)| self.host(*rank)).collect();
         self.writer.append(&Line::Clock(Clock { offset_s, peers, is_corrected }));

@@ -14,7 +14,7 @@ use record::metric::{Better, Kind};
 use record::order::InOrder;
 use stats::interval::median_order;
 use stats::quantile::median;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::f64::consts::FRAC_PI_2;
 
 /// Fewest degrees of freedom from which the steps say how much a node differs from itself.
@@ -218,18 +218,17 @@ fn node_tests(field: &Field, first: &First, steps: &[Step]) -> Vec<Test> {
         }
     };
     let centres: Vec<Option<f64>> = steps.iter().map(centre).collect();
-    let ends: HashSet<usize> =
-        steps.iter().flat_map(|step| step.pairs(subject.figure)).flat_map(Between::ends).collect();
+    let ends: Vec<HashMap<usize, Vec<&Between>>> =
+        steps.iter().map(|step| by_end(step.pairs(subject.figure), subject.role)).collect();
     let distances = |node: usize| -> Vec<f64> {
-        let one = |(step, centre): (&Step, &Option<f64>)| match subject.role {
-            Role::Alone => Some(value(step, node)? - (*centre)?),
-            role => {
-                end_distance(fit?, step.pairs(subject.figure), node, role, (&suspects, *centre))
+        let one = |((step, centre), ends): ((&Step, &Option<f64>), &HashMap<_, Vec<_>>)| {
+            if subject.role == Role::Alone {
+                return Some(value(step, node)? - (*centre)?);
             }
+            let pairs = (step.pairs(subject.figure), &ends.get(&node)?[..]);
+            end_distance(fit?, (node, subject.role), pairs, (&suspects, *centre))
         };
-        let is_measured = subject.role == Role::Alone || ends.contains(&node);
-        let steps = steps.iter().zip(&centres).filter(|_| is_measured);
-        steps.filter_map(one).collect()
+        steps.iter().zip(&centres).zip(&ends).filter_map(one).collect()
     };
     let all = field.rows.iter().map(|row| distances(row.node));
     let within = match field.repeated {
@@ -270,28 +269,38 @@ fn node_tests(field: &Field, first: &First, steps: &[Step]) -> Vec<Test> {
     out.into_iter().filter_map(test).collect()
 }
 
-/// A node's distance as an end of its pairs in a step, less that of pairs without suspects, where that is
-/// not known yet.
+/// The pairs of each node that is such an end of them.
+fn by_end(pairs: &[Between], role: Role) -> HashMap<usize, Vec<&Between>> {
+    let mut found: HashMap<usize, Vec<&Between>> = HashMap::new();
+    for pair in pairs {
+        let is_end = |(at, _): &(usize, usize)| match role {
+            Role::Send => *at == 0,
+            Role::Receive => *at == 1,
+            Role::Alone | Role::Both => true,
+        };
+        for (_, end) in pair.ends().into_iter().enumerate().filter(is_end) {
+            found.entry(end).or_default().push(pair);
+        }
+    }
+    found
+}
+
+/// A node's distance by its own pairs of a step, less that of pairs without suspects, where that is not
+/// known yet.
 fn end_distance(
     fit: &Fit,
-    pairs: &[Between],
-    node: usize,
-    role: Role,
+    (node, role): (usize, Role),
+    (all, own): (&[Between], &[&Between]),
     (suspects, centre): (&BTreeSet<usize>, Option<f64>),
 ) -> Option<f64> {
-    let is_end = |pair: &Between| match role {
-        Role::Send => pair.from == node,
-        Role::Receive => pair.to == node,
-        Role::Alone | Role::Both => pair.ends().contains(&node),
-    };
     let is_healthy =
-        |pair: &Between| pair.ends().iter().all(|end| *end == node || !suspects.contains(end));
-    let beyond = |is_own: bool| {
-        let pairs = pairs.iter().filter(|pair| is_end(pair) == is_own && is_healthy(pair));
-        median(&pairs.filter_map(|pair| fit.beyond(pair)).collect::<Vec<f64>>())
+        |pair: &&Between| pair.ends().iter().all(|end| *end == node || !suspects.contains(end));
+    let beyond = |pairs: &mut dyn Iterator<Item = &Between>| {
+        median(&pairs.filter(is_healthy).filter_map(|pair| fit.beyond(pair)).collect::<Vec<f64>>())
     };
-    let own = beyond(true)? + fit.end(node, role)?;
-    Some(own - centre.or_else(|| beyond(false)).unwrap_or(0.0))
+    let distance = beyond(&mut own.iter().copied())? + fit.end(node, role)?;
+    let others = || beyond(&mut all.iter().filter(|pair| !own.contains(pair)));
+    Some(distance - centre.or_else(others).unwrap_or(0.0))
 }
 
 fn link_tests(first: &First, steps: &[Step]) -> Vec<Test> {

@@ -220,9 +220,9 @@ fn two_digits(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{quality_cell, score_line};
+    use super::quality_cell;
     use analysis::quality::{Aspect, Grade, Quality};
-    use analysis::{figures, sample};
+    use analysis::sample;
     use record::event::{End, Segment};
 
     /// Letters of a line of 80 behind its label.
@@ -259,14 +259,6 @@ mod tests {
         assert_eq!(found[2..], shares);
         let found = cell(Grade::Fair, Some(End::Complete), &long).join(", ");
         assert_eq!(found.chars().count(), LINE, "{found}");
-    }
-
-    #[test]
-    fn the_score_is_one_line() {
-        let score = score_line(&figures(&sample::run()));
-        let expected = "88 % of 26 figures fell into their predicted ranges, 1 had none";
-        assert_eq!(score.as_deref(), Some(expected));
-        assert_eq!(score_line(&[]), None);
     }
 
     #[test]
