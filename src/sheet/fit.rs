@@ -379,7 +379,8 @@ fn table(seen: &Seen, fitted: &Fitted) -> String {
                 let moved: f64 = terms
                     .map(|(((term, _), at), slope)| slope * (fitted.coefficient(term).ln() - at))
                     .sum();
-                let own = fitted.group(&of.experiment, &of.case, &of.metric, of.is_prior).ln();
+                let own = fitted.group(&of.experiment, &of.case, &of.metric, of.is_prior);
+                let own = own.map_or(0.0, |(_, coefficient)| coefficient.ln());
                 designs.insert(&of.design);
                 before.push(
                     of.here

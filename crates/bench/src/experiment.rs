@@ -19,6 +19,7 @@ pub use view::ViewCard;
 use crate::fitted::Fitted;
 use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
+use crate::reason;
 use crate::widths::Widths;
 use anyhow::Result;
 use host::Host;
@@ -433,7 +434,8 @@ pub trait AnyExperiment: Sync {
     ) -> Option<Prediction> {
         let prediction = self.unscaled(site, known, case, metric)?;
         let (widths, id) = (Widths::fitted(), self.card().id);
-        Some(widths.applied(site, id, metric, known.is_some(), prediction))
+        let prediction = widths.applied(site, id, metric, known.is_some(), prediction);
+        Some(reason::with_arithmetic(prediction, metric.unit))
     }
 
     /// The same as wide as its law makes it, whatever other machines measured.

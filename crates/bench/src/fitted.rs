@@ -41,16 +41,30 @@ impl Fitted {
         self.0.get(name).copied().unwrap_or(1.0)
     }
 
-    /// The coefficient of the narrowest group of a figure that has one.
-    pub fn group(&self, experiment: &str, case: &CaseId, metric: &str, is_prior: bool) -> f64 {
-        let levels = levels(experiment, case, metric, is_prior);
-        levels.iter().find_map(|level| self.0.get(level)).copied().unwrap_or(1.0)
+    /// The narrowest group of a figure that has a coefficient, and that.
+    pub fn group(
+        &self,
+        experiment: &str,
+        case: &CaseId,
+        metric: &str,
+        is_prior: bool,
+    ) -> Option<(String, f64)> {
+        let coefficient = |level: String| {
+            let coefficient = *self.0.get(&level)?;
+            Some((level, coefficient))
+        };
+        levels(experiment, case, metric, is_prior).into_iter().find_map(coefficient)
     }
 }
 
 /// A prediction of a metric times its coefficient: a time that much longer, a rate that much
 /// lower. What a law knows precisely stays, and so does time on a wire.
-pub fn applied(coefficient: f64, metric: &Metric, prediction: Prediction) -> Prediction {
+pub fn applied(
+    coefficient: Option<(String, f64)>,
+    metric: &Metric,
+    mut prediction: Prediction,
+) -> Prediction {
+    let Some((group, coefficient)) = coefficient else { return prediction };
     let fixed = prediction.fixed.clamp(0.0, 1.0);
     let coefficient = fixed + (1.0 - fixed) * coefficient;
     let Some(of) = prediction.range.filter(|_| coefficient != 1.0) else { return prediction };
@@ -63,10 +77,9 @@ pub fn applied(coefficient: f64, metric: &Metric, prediction: Prediction) -> Pre
         hardware: scaled(shares.hardware, factor),
         software: scaled(shares.software, factor),
     });
-    let because =
-        format!("{}; times {factor:.2}, which was fitted to recorded machines", prediction.because);
+    prediction.arithmetic.factor = Some((factor, group));
     let otherwise = prediction.otherwise.map(|other| scaled(other, factor));
-    Prediction { range: Some(scaled(of, factor)), shares, because, otherwise, ..prediction }
+    Prediction { range: Some(scaled(of, factor)), shares, otherwise, ..prediction }
 }
 
 /// The names of the groups that a figure belongs to, narrowest first: those of its metric whose case
@@ -133,7 +146,8 @@ mod tests {
             (Unit::Count, Better::Lower, 2.0),
         ] {
             let metric = Metric::new("c", "", unit, better, Kind::Os);
-            let found = applied(coefficient, &metric, Prediction::new(Some(range), "physics"));
+            let found =
+                applied(coefficient.clone(), &metric, Prediction::new(Some(range), "physics"));
             assert_eq!(found.range.map(|of| of.likely), Some(likely), "{unit} {better:?}");
         }
         assert_eq!(fitted.coefficient("another"), 1.0);
@@ -148,7 +162,7 @@ mod tests {
             let metric = Metric::new("c", "", unit, better, Kind::Os);
             for (fixed, likely) in [(0.75, likely), (1.0, 2.0)] {
                 let of = Prediction { fixed, ..Prediction::new(Some(range), "physics") };
-                let found = applied(2.0, &metric, of);
+                let found = applied(Some((String::new(), 2.0)), &metric, of);
                 assert_eq!(found.range.map(|of| of.likely), Some(likely), "{unit} {fixed}");
             }
         }
@@ -159,7 +173,8 @@ mod tests {
         let metric = Metric::new("c", "", Unit::Ratio, Better::Higher, Kind::Os);
         for (low, high) in [(0.9, 1.1), (0.1, 1.0)] {
             let range = Range { low, likely: 0.95, high };
-            let found = applied(2.0, &metric, Prediction::new(Some(range), "physics"));
+            let two = Some((String::new(), 2.0));
+            let found = applied(two, &metric, Prediction::new(Some(range), "physics"));
             assert_eq!(found.range, Some(range));
         }
     }

@@ -7,9 +7,13 @@
 //! ([`Condition`]), never a sentence.
 
 use crate::experiment::{Known, Site};
+pub use crate::ranges::{
+    around, at_most, difference, end_by_end, inverse, product, range, scaled, sum,
+};
 use crate::widths::of_kernel;
-use record::event::{Bound, Condition, Prediction, Range, Shares};
+use record::event::{Arithmetic, Bound, Condition, Prediction, Range, Shares, Term};
 use record::key::CaseId;
+use record::quantity::digits;
 use std::fmt::Display;
 use std::ops::{Add, Sub};
 
@@ -42,20 +46,14 @@ impl<'run> Facts<'run> {
     /// The fitted coefficient of a figure. A ratio of two measured times has none of its own: its
     /// law takes over those of the two.
     pub fn coefficient(self, experiment: &str, case: &CaseId, metric: &str) -> f64 {
+        self.fitted(experiment, case, metric).map_or(1.0, |(_, coefficient)| coefficient)
+    }
+
+    /// The same with the name of the group that it is of.
+    pub fn fitted(self, experiment: &str, case: &CaseId, metric: &str) -> Option<(String, f64)> {
         let group = of_kernel(self.site, experiment);
         self.site.fitted.group(&group, case, metric, self.known.is_none())
     }
-}
-
-/// Whose share a term is (METHOD §5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
-    /// The share of the hardware.
-    Hardware,
-    /// The share of kernel and libraries.
-    Software,
-    /// Both, in unknown parts: a measured figure.
-    Both,
 }
 
 /// An interval on its way to a prediction, and what it was made from.
@@ -64,7 +62,7 @@ pub struct Law {
     /// The interval, in the unit that its maker names.
     pub range: Range,
     shares: Shares,
-    parts: Vec<(Share, String)>,
+    arithmetic: Arithmetic,
     conditions: Vec<Condition>,
     bound: Option<Bound>,
     unsourced: bool,
@@ -77,23 +75,16 @@ pub struct Law {
 const NOTHING: Range = range(0.0, 0.0, 0.0);
 
 impl Law {
-    /// A term of a share.
-    pub fn term(share: Share, range: Range, because: impl Display) -> Law {
-        let of = |own: Share| if own == share { range } else { NOTHING };
-        let shares = Shares { hardware: of(Share::Hardware), software: of(Share::Software) };
-        let doubt = because.to_string();
-        let parts = vec![(share, doubt.clone())];
-        let conditions = Vec::new();
-        Law { range, shares, parts, conditions, bound: None, unsourced: false, fixed: 0.0, doubt }
-    }
-
     /// What base hardware takes.
     pub fn hardware(range: Range, because: impl Display) -> Law {
-        Law::term(Share::Hardware, range, because)
+        let shares = Shares { hardware: range, software: NOTHING };
+        Law { shares, ..Law::from_range(range, because) }
     }
 
+    /// What kernel and libraries take.
     pub fn software(range: Range, because: impl Display) -> Law {
-        Law::term(Share::Software, range, because)
+        let shares = Shares { hardware: NOTHING, software: range };
+        Law { shares, ..Law::from_range(range, because) }
     }
 
     /// A term with unknown shares, by its ends and its best guess.
@@ -103,7 +94,18 @@ impl Law {
 
     /// A term with unknown shares.
     pub fn from_range(range: Range, because: impl Display) -> Law {
-        Law::term(Share::Both, range, because)
+        let doubt = because.to_string();
+        let terms = vec![Term { what: doubt.clone(), adds: Some(range) }];
+        Law {
+            range,
+            shares: Shares { hardware: NOTHING, software: NOTHING },
+            arithmetic: Arithmetic { terms, ..Arithmetic::default() },
+            conditions: Vec::new(),
+            bound: None,
+            unsourced: false,
+            fixed: 0.0,
+            doubt,
+        }
     }
 
     /// A measured figure within `share` (a ratio) to both sides.
@@ -111,21 +113,41 @@ impl Law {
         Law::from_range(around(value, share), because)
     }
 
-    /// Adds a reason of the last term's share.
+    /// Adds a reason.
     #[must_use]
     pub fn and(mut self, because: impl Display) -> Law {
-        let share = self.parts.last().map_or(Share::Both, |(share, _)| *share);
-        self.parts.push((share, because.to_string()));
+        self.arithmetic.terms.push(Term { what: because.to_string(), adds: None });
         self
+    }
+
+    /// So many of it, which its terms say.
+    #[must_use]
+    pub fn counted(mut self, count: f64) -> Law {
+        let terms = self.arithmetic.terms.iter_mut();
+        for term in terms.filter(|term| term.adds.is_some() && count != 1.0) {
+            term.what = format!("{} × {}", digits(count), term.what);
+        }
+        self.times(count)
     }
 
     /// Takes another law's reasons and conditions, behind its own; a reason that both have stands
     /// once.
     #[must_use]
     pub fn with(mut self, other: &Law) -> Law {
-        let new = other.parts.iter().filter(|part| !self.parts.contains(part));
-        self.parts.extend(new.cloned().collect::<Vec<_>>());
+        self.take(other, |own, _| own);
         self.beside(other)
+    }
+
+    /// Takes another law's terms, which change what own ones of the same name add.
+    fn take(&mut self, other: &Law, change: fn(Range, Range) -> Range) {
+        let terms = &mut self.arithmetic.terms;
+        for Term { what, adds } in &other.arithmetic.terms {
+            let changed = |own| adds.map(|adds| change(own, adds)).filter(|of| *of != NOTHING);
+            match terms.iter_mut().find(|own| own.what == *what) {
+                Some(own) => own.adds = changed(own.adds.unwrap_or(NOTHING)).or(own.adds),
+                None => terms.push(Term { what: what.clone(), adds: changed(NOTHING) }),
+            }
+        }
     }
 
     fn beside(mut self, other: &Law) -> Law {
@@ -154,7 +176,19 @@ impl Law {
         self.shares.software = scaled(self.shares.software, factor);
         self.fixed *= factor;
         self.range = range;
+        let is_rate = self.arithmetic.rate_of.is_some();
+        let factor = if is_rate { 1.0 / factor } else { factor };
+        let mut added: Vec<&mut Range> = self.added().collect();
+        match &mut *added {
+            [only] if !is_rate => **only = range,
+            all => all.iter_mut().for_each(|adds| **adds = scaled(**adds, factor)),
+        }
         self
+    }
+
+    /// What its terms add.
+    fn added(&mut self) -> impl Iterator<Item = &mut Range> {
+        self.arithmetic.terms.iter_mut().filter_map(|term| term.adds.as_mut())
     }
 
     /// Says that a share of it is what a wire's nominal rate allows, which no coefficient scales.
@@ -248,6 +282,10 @@ impl Law {
     pub fn by(mut self, factor: Range) -> Law {
         self.range = product(self.range, factor);
         self.fixed *= factor.likely;
+        let certain = |of: Range| scaled(of, factor.likely);
+        self.added().for_each(|adds| {
+            *adds = if adds.low > 0.0 { product(*adds, factor) } else { certain(*adds) };
+        });
         self.sharing(factor.likely, |share| product(share, factor))
     }
 
@@ -256,6 +294,7 @@ impl Law {
     pub fn inverse(mut self, scale: f64) -> Law {
         let factor = scale / self.range.likely.powi(2);
         self.range = inverse(scale, self.range);
+        self.arithmetic.rate_of = Some(scale);
         self.fixed *= factor;
         self.sharing(factor, |share| inverse(factor * share.likely.powi(2), share))
     }
@@ -275,21 +314,10 @@ impl Law {
         self
     }
 
-    /// The sentence: reasons of one share after another, each share named once.
+    /// The sentence: one reason after another.
     pub fn because(&self) -> String {
-        let mut text = String::new();
-        let mut last = Share::Both;
-        for (share, part) in self.parts.iter().filter(|(_, part)| !part.is_empty()) {
-            text += if text.is_empty() { "" } else { "; " };
-            text += match share {
-                Share::Hardware if last != Share::Hardware => "base hardware: ",
-                Share::Software if last != Share::Software => "software: ",
-                _ => "",
-            };
-            text += part;
-            last = *share;
-        }
-        text
+        let named = self.arithmetic.terms.iter().map(|term| &*term.what);
+        named.filter(|what| !what.is_empty()).collect::<Vec<_>>().join("; ")
     }
 
     /// The law as a prediction in the metric's unit.
@@ -308,6 +336,7 @@ impl Law {
             otherwise: None,
             fixed: if self.range.likely > 0.0 { self.fixed / self.range.likely } else { 0.0 },
             most: None,
+            arithmetic: self.arithmetic,
         }
     }
 }
@@ -327,7 +356,8 @@ impl Add for Law {
         this.fixed += other.fixed;
         this.shares.hardware = sum(this.shares.hardware, other.shares.hardware);
         this.shares.software = sum(this.shares.software, other.shares.software);
-        this.with(&other)
+        this.take(&other, sum);
+        this.beside(&other)
     }
 }
 
@@ -351,72 +381,14 @@ impl Sub for Law {
         this.range = difference(this.range, other.range);
         this.shares.hardware = difference(this.shares.hardware, other.shares.hardware);
         this.shares.software = difference(this.shares.software, other.shares.software);
-        this.with(&other)
+        this.take(&other, difference);
+        this.beside(&other)
     }
-}
-
-/// The interval of `a + b`, independent of each other.
-pub fn sum(a: Range, b: Range) -> Range {
-    let likely = a.likely + b.likely;
-    Range {
-        low: likely - (a.likely - a.low).hypot(b.likely - b.low),
-        likely,
-        high: likely + (a.high - a.likely).hypot(b.high - b.likely),
-    }
-}
-
-/// The interval of `a - b`, independent of each other; it may reach below zero.
-pub fn difference(a: Range, b: Range) -> Range {
-    let negative = Range { low: -b.high, likely: -b.likely, high: -b.low };
-    sum(a, negative)
-}
-
-/// The interval whose ends follow from the same ends of two: the lesser, the greater, or the sum of
-/// what is slow and quick together.
-pub fn end_by_end(a: Range, b: Range, of: fn(f64, f64) -> f64) -> Range {
-    range(of(a.low, b.low), of(a.likely, b.likely), of(a.high, b.high))
-}
-
-/// The interval of `a x b`, positive and independent of each other.
-pub fn product(a: Range, b: Range) -> Range {
-    let likely = a.likely * b.likely;
-    let below = (a.likely / a.low).ln().hypot((b.likely / b.low).ln());
-    let above = (a.high / a.likely).ln().hypot((b.high / b.likely).ln());
-    Range { low: likely * (-below).exp(), likely, high: likely * above.exp() }
-}
-
-/// The interval of `scale / a`, for positive `a`.
-pub fn inverse(scale: f64, a: Range) -> Range {
-    Range { low: scale / a.high, likely: scale / a.likely, high: scale / a.low }
-}
-
-/// An interval from its ends and its best guess.
-pub const fn range(low: f64, likely: f64, high: f64) -> Range {
-    Range { low, likely, high }
-}
-
-/// A range cut off at an upper limit.
-pub fn at_most(range: Range, limit: f64) -> Range {
-    Range {
-        low: range.low.min(limit),
-        likely: range.likely.min(limit),
-        high: range.high.min(limit),
-    }
-}
-
-/// An interval times an exact number.
-pub fn scaled(of: Range, factor: f64) -> Range {
-    range(of.low * factor, of.likely * factor, of.high * factor)
-}
-
-/// A figure as an interval of `share` (a ratio) to both sides.
-pub fn around(value: f64, share: f64) -> Range {
-    range(value / (1.0 + share), value, value * (1.0 + share))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Law, Share, around, difference, inverse, product, range, sum};
+    use super::{Law, around, difference, inverse, product, range, sum};
     use record::event::Condition;
 
     #[test]
@@ -450,7 +422,7 @@ mod tests {
         let law =
             Law::measured(100.0, 0.1, "measured") + Law::software(range(1.0, 20.0, 30.0), "work");
         assert_eq!(law.clone().prediction().shares, None);
-        assert_eq!(Law::term(Share::Both, law.range, "").because(), "");
+        assert_eq!(Law::from_range(law.range, "").because(), "");
     }
 
     #[test]

@@ -13,4 +13,6 @@ pub mod measure;
 pub mod pair;
 pub mod prelude;
 pub mod prepared;
+pub mod ranges;
+pub mod reason;
 pub mod widths;

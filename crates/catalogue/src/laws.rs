@@ -4,6 +4,7 @@ mod contained;
 mod frozen;
 mod keys;
 mod messages;
+mod reasons;
 mod views;
 
 use super::{FAMILIES, find};

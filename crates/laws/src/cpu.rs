@@ -13,7 +13,6 @@ pub mod peak;
 mod published;
 
 use super::{Facts, Law, at_most, inverse, range, scaled, sum};
-use crate::os::learnt::corrected;
 use bench::experiment::{Known, Site};
 pub use call::{CallWork, call, call_line, line};
 use cores::{CoreCosts, core_costs};
@@ -257,11 +256,6 @@ pub fn through_memory(facts: Facts) -> Law {
 pub fn clocked(facts: Facts, cycles: Law) -> Law {
     let clock = best_core_clock(facts);
     cycles.by(inverse(1e9, clock.range)).with(&clock)
-}
-
-/// Cycles of kernel code as ns: the usual, corrected by what os.syscall measured.
-pub fn in_kernel(facts: Facts, cycles: Law) -> Law {
-    corrected(facts, usual_in_kernel(facts, cycles))
 }
 
 /// Cycles of kernel code as ns, which are written from memory; a virtual machine's nested page tables

@@ -14,8 +14,8 @@ pub mod memory;
 pub mod net;
 pub mod noise;
 pub mod os;
+pub mod rows;
 
 pub use bench::law::{
-    Facts, Law, Share, around, at_most, difference, end_by_end, inverse, product, range, scaled,
-    sum,
+    Facts, Law, around, at_most, difference, end_by_end, inverse, product, range, scaled, sum,
 };

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 pub use crate::plan::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
 pub use crate::prediction::{
-    Bound, Condition, Prediction, PredictionEvent, PredictionKind, Range, Shares, Side,
+    Arithmetic, Bound, Condition, Prediction, PredictionEvent, PredictionKind, Range, Shares, Side,
+    Term,
 };
 pub use crate::samples::{Histogram, MEMORY_PROBE, Raw, Samples, TRACE_ROWS_MAX, Trace};
 pub use crate::width::{Learnt, Unusable, Width};

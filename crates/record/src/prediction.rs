@@ -63,6 +63,26 @@ pub struct Prediction {
     /// What no value can pass: 1 of a share, the limit of what fits into it.
     #[serde(skip)]
     pub most: Option<f64>,
+    /// What the likely value is made of. The reason has it as text.
+    #[serde(skip)]
+    pub arithmetic: Arithmetic,
+}
+
+/// What a likely value is made of: the sum of its terms times a fitted factor.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Arithmetic {
+    pub terms: Vec<Term>,
+    /// What a rate divides by the sum of its terms.
+    pub rate_of: Option<f64>,
+    /// A factor of the whole, and what gave it.
+    pub factor: Option<(f64, String)>,
+}
+
+/// A term of a sum, in the unit of the figure (of a rate, in ns), or a reason that adds nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Term {
+    pub what: String,
+    pub adds: Option<Range>,
 }
 
 impl Prediction {

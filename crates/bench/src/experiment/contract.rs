@@ -246,7 +246,7 @@ impl<E: Experiment> AnyExperiment for E {
             true => E::derived_law(facts, &case.id, metric),
             false => E::law(facts, &E::Case::from_id(&case.id)?, case, metric),
         };
-        let coefficient = facts.coefficient(E::CARD.id, &case.id, &metric.name);
+        let coefficient = facts.fitted(E::CARD.id, &case.id, &metric.name);
         let mut prediction = applied(coefficient, metric, by_law?);
         if self.is_share(metric) {
             prediction.most = Some(1.0);

@@ -31,13 +31,11 @@
 //!
 //! ## Prediction
 //!
-//! One direction on one CPU is two system calls with the mechanism's service, one switch from
-//! process to process, and two copies; on two CPUs the switch is the waking of an idle CPU, in a
-//! virtual machine by the hypervisor. A round trip is two of these. Bandwidth is the bytes divided
-//! by calls, service, copies, and a message's share of a switch: the scheduler decides how many
-//! messages pass between two switches, from one to a whole buffer. On two CPUs the parties overlap.
-//! The derived prediction takes the calls from os.syscall, the switch from os.switch and the copies
-//! from memory.bandwidth, where those ran.
+//! One direction on one CPU is two calls with the mechanism's service, two copies and a switch; on
+//! two CPUs an idle CPU is woken instead, in a virtual machine by the hypervisor. A round trip is two
+//! of these. Bandwidth is the bytes over calls, service, copies and a message's share of a switch:
+//! the scheduler decides how many messages pass between two switches. Calls, switch and copies are
+//! those of os.syscall, os.switch and memory.bandwidth where these ran.
 //!
 //! ## Reading the result
 //!
@@ -70,6 +68,7 @@ use bench::measure::{Timer, Turns, abba};
 use bench::pair::{self, Class};
 use bench::prelude::*;
 use laws::os::ipc::{self, Via, Way};
+use laws::os::says_more;
 use metal::place;
 use party::{Descriptors, Party, Queues, Rings};
 use peer::Peer;
@@ -257,7 +256,7 @@ impl Experiment for Ipc {
         if let Some(why) = no_figure(way, &metric.name) {
             return facts.known.is_none().then(|| unknown(format!("unknown: {why}")));
         }
-        if facts.known.is_some_and(|known| !ipc::adds(known)) {
+        if !says_more(facts) {
             return None;
         }
         let law = match &*metric.name {

@@ -30,8 +30,8 @@
 
 use bench::prelude::*;
 use laws::memory::measured::copies;
-use laws::os::{Service, kernel_work, measured_call, system_call};
-use laws::{range, scaled};
+use laws::os::{entry, says_more};
+use laws::rows::Section;
 use metal::raw;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -106,15 +106,17 @@ impl Experiment for MemfdCopy {
     }
 
     fn law(facts: Facts, case: &Copied, _: &Case, _: &Metric) -> Option<Prediction> {
-        // Without the measured call, earlier figures add nothing.
-        facts.known.map_or(Some(0.0), |known| measured_call(known, "getpid"))?;
         let (bytes, Row(calls, each, _)) = (case.size as f64, case.via.row());
-        let calls = calls * (bytes / PIECE as f64).ceil();
-        let call = Service::new(calls, range(150.0, 500.0, 1_500.0), "files looked up and checked");
-        let pages = scaled(range(120.0, 400.0, 1_200.0), (bytes / 4096.0).ceil());
-        let pages = kernel_work(facts, pages, "pages looked up, locked and marked");
-        let copies = copies(facts, each * bytes, 2.0 * bytes);
-        Some((system_call(facts, call) + pages + copies).prediction())
+        let count = |name: &str| match name {
+            "calls" => calls * (bytes / PIECE as f64).ceil(),
+            _ => (bytes / 4096.0).ceil(),
+        };
+        let time = |name: &str| match name {
+            "copies" => copies(facts, each * bytes, 2.0 * bytes),
+            _ => entry(facts),
+        };
+        let section = Section { facts, name: "os.memfd_copy", count: &count, time: &time };
+        says_more(facts).then(|| (section.law(&["calls"]) + section.law(&["pages"])).prediction())
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

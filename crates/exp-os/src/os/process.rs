@@ -43,11 +43,10 @@
 //!
 //! ## Prediction
 //!
-//! A process costs a fixed part (task, address space with its few dozen areas, descriptors, exit
-//! and two switches) and a part per page of the parent: fork writes a table entry and counts a
-//! reference, and the exit undoes both. vfork and posix_spawn copy no tables. The derived
-//! prediction scales the kernel's work by one factor: how many times the usual the system calls took
-//! that os.syscall measured. Their scatter is the factor's interval.
+//! A fixed part (task, address space with its few dozen areas, descriptors, exit and two switches)
+//! and one per page of the parent, whose table entry a fork writes and the exit drops; vfork and
+//! posix_spawn copy no tables. The figures of os.syscall, memory.fault and os.thread correct the sum,
+//! and their scatter is what is left open.
 //!
 //! ## Reading the result
 //!
@@ -235,13 +234,7 @@ impl Experiment for Process {
             return Some(unknown("unknown: no law covers the parent's areas or writes"));
         }
         let huge = case.pages == Kept::Huge;
-        let creation = law::creation(facts, case.call, case.resident, huge);
-        let moment = match metric.name.as_ref() {
-            "return" => Some(creation.returned),
-            "first_instruction" => creation.first,
-            "reaped" => Some(creation.reaped),
-            _ => Some(creation.in_sequence()),
-        };
+        let moment = law::time(facts, case.call, case.resident, huge, &metric.name);
         let nobody = "unknown: the child is another program, which does not read the counter";
         Some(moment.map_or_else(|| unknown(nobody), |moment| moment.prediction()))
     }

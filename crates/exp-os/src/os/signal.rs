@@ -29,11 +29,10 @@
 //!
 //! ## Prediction
 //!
-//! Kernel entries and exits (two for `catch` and `self_kill`: the call and the return from the
-//! handler; an exception and one entry for `fault`) by processor and mitigations; the kernel's work
-//! in cycles; the frame by the bytes of the processor's state that go to the stack and back
-//! (AVX-512 makes it three times as large). The derived prediction takes entry and exit from
-//! os.syscall's measured `getpid`.
+//! Ways into the kernel (two for `catch` and `self_kill`: the call and the return from the handler;
+//! an exception and a call for `fault`), the kernel's work, and a frame by the bytes of the
+//! processor's state (AVX-512 makes it three times as large). Before the run the way follows from
+//! processor and mitigations, afterwards from `getpid`; os.syscall's figures correct the work.
 //!
 //! ## Reading the result
 //!
@@ -55,7 +54,7 @@
 //! arch/x86/kernel/signal.c and fpu/signal.c; [man] signal(7), sigreturn(2).
 
 use bench::prelude::*;
-use laws::os::measured_call;
+use laws::os::says_more;
 use laws::os::signal::{self, Operation};
 use metal::signal::{Catcher, Faults};
 
@@ -101,11 +100,7 @@ impl Experiment for Signal {
     }
 
     fn law(facts: Facts, case: &Repeated, _: &Case, _: &Metric) -> Option<Prediction> {
-        if let Some(known) = facts.known {
-            // Without the measured way into the kernel, earlier figures add next to nothing.
-            measured_call(known, "getpid")?;
-        }
-        Some(signal::signal(facts, case.operation).prediction())
+        says_more(facts).then(|| signal::signal(facts, case.operation).prediction())
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

@@ -40,11 +40,10 @@
 //!
 //! ## Prediction
 //!
-//! R1's model: the calls' entries and exits and services, and between them a wake-up, the
-//! scheduler's choice, the state saved and restored, and another address space with its misses in
-//! the TLB. Between CPUs an interrupt and the exit from the idle state take their place, in a
-//! virtual machine an exit to the hypervisor. The derived prediction uses the calls as os.syscall
-//! measured them, and scales the rest by how many times the usual they took.
+//! R1's model: the calls and their services, and between them a wake-up, the scheduler, the state
+//! saved and restored, and another address space with its misses in the TLB. Between CPUs an
+//! interrupt and the exit from the idle state take their place, in a virtual machine an exit to the
+//! hypervisor. os.syscall's figures replace the calls and correct the rest.
 //!
 //! ## Reading the result
 //!
@@ -80,6 +79,7 @@ use bench::pair::{self, Class};
 use bench::prelude::*;
 use circle::{Circle, Plan};
 use host::refused;
+use laws::os::says_more;
 use laws::os::switch::{self as law, Handover, Parties, Via};
 use metal::handover::first_run;
 use metal::memory::SharedWords;
@@ -241,7 +241,7 @@ impl Experiment for Switch {
     }
 
     fn law(facts: Facts, of: &Handover, _: &Case, metric: &Metric) -> Option<Prediction> {
-        if facts.known.is_some_and(|known| !law::tells(known)) {
+        if !says_more(facts) {
             return None;
         }
         let law = match (of.via, &*metric.name) {

@@ -47,7 +47,7 @@ use super::events::{Events, Number, counter, too_few_files};
 use bench::measure::{Outcome, Watch};
 use bench::prelude::*;
 use host::{Arch, refused};
-use laws::{Law, os, os::Service};
+use laws::{Law, os};
 use metal::clock::{monotonic_raw_ns, time_syscall};
 use metal::kernel::{ClockRead, clock_read};
 use metal::{process, raw};
@@ -67,9 +67,11 @@ const CHILDREN: Number = Number { rehearsal: 8, least: 16, most: 10_000 };
 pub struct Row(Preset, Work, Time);
 
 enum Work {
-    Served(Service),
+    /// A row of the laws by its name.
+    Served,
     Clock(&'static str, fn(Facts) -> Law),
-    Other(fn(Facts, u64) -> Law),
+    /// A row that says little of other calls.
+    Rare,
 }
 
 enum Time {
@@ -109,8 +111,8 @@ use Preset::{Quick, Standard};
 rows! {
     /// the system call, or what the C library answers without one
     pub enum Call: Row {
-        Getpid = "getpid" => Row(Quick, Work::Served(Service::NULL), calls!(_, raw::getpid())),
-        Getppid = "getppid" => Row(Standard, Work::Served(Service::GETPPID),
+        Getpid = "getpid" => Row(Quick, Work::Served, calls!(_, raw::getpid())),
+        Getppid = "getppid" => Row(Standard, Work::Served,
             calls!(_, raw::getppid())),
         ClockGettimeVdso = "clock_gettime_vdso" => Row(Quick, Work::Clock("clock_gettime_vdso",
             os::clock_by_library), Time::Clock(ClockRead::ClockGettimeVdso)),
@@ -118,33 +120,32 @@ rows! {
             Time::Clock(ClockRead::ClockGettimeSyscall)),
         TimeVdso = "time_vdso" => Row(Standard, Work::Clock("time", os::seconds_by_library),
             Time::Clock(ClockRead::Time)),
-        TimeRaw = "time_raw" => Row(Standard, Work::Served(Service::TIME),
+        TimeRaw = "time_raw" => Row(Standard, Work::Served,
             calls!(_, time_syscall())),
-        Open = "open" => Row(Quick, Work::Served(Service::OPEN), Time::Pools),
-        Close = "close" => Row(Quick, Work::Served(Service::CLOSE), Time::Pools),
-        Stat = "stat" => Row(Quick, Work::Served(Service::STAT),
+        Open = "open" => Row(Quick, Work::Served, Time::Pools),
+        Close = "close" => Row(Quick, Work::Served, Time::Pools),
+        Stat = "stat" => Row(Quick, Work::Served,
             calls!(_, 0, raw::newfstatat(None, c"/dev/null").map(|_| 0))),
-        ReadZero = "read_zero" => Row(Quick, Work::Served(Service::READ_ZERO),
+        ReadZero = "read_zero" => Row(Quick, Work::Served,
             calls!(of, 1, raw::read(of.zero.as_fd(), &mut of.page[..1]))),
-        WriteNull = "write_null" => Row(Quick, Work::Served(Service::WRITE_NULL),
+        WriteNull = "write_null" => Row(Quick, Work::Served,
             calls!(of, 1, raw::write(of.null.as_fd(), &of.page[..1]))),
-        PreadCached = "pread_cached" => Row(Quick, Work::Served(Service::READ_PAGE),
+        PreadCached = "pread_cached" => Row(Quick, Work::Served,
             calls!(of, PAGE_BYTES, raw::pread64(of.program.as_fd(), &mut of.page, 0))),
-        SchedYield = "sched_yield" => Row(Standard, Work::Served(Service::YIELD),
+        SchedYield = "sched_yield" => Row(Standard, Work::Served,
             calls!(_, 0, raw::sched_yield().map(|()| 0))),
-        MmapMunmap = "mmap_munmap" => Row(Quick, Work::Served(Service::MAP),
+        MmapMunmap = "mmap_munmap" => Row(Quick, Work::Served,
             calls!(_, 0, raw::munmap(raw::mmap(PAGE_BYTES)?).map(|()| 0))),
-        FutexWake = "futex_wake" => Row(Quick, Work::Served(Service::FUTEX_WAKE),
+        FutexWake = "futex_wake" => Row(Quick, Work::Served,
             calls!(of, 0, raw::futex_wake(&of.word, 1, raw::Scope::Process))),
-        EpollWait = "epoll_wait" => Row(Standard, Work::Served(Service::EPOLL_WAIT),
+        EpollWait = "epoll_wait" => Row(Standard, Work::Served,
             calls!(of, 0, raw::epoll_wait(of.epoll.as_fd(), 0))),
-        Ioctl = "ioctl" => Row(Standard, Work::Served(Service::IOCTL),
+        Ioctl = "ioctl" => Row(Standard, Work::Served,
             calls!(of, 0, raw::ioctl_fionread(of.pipe.0.as_fd()))),
-        FcntlGetfl = "fcntl_getfl" => Row(Standard, Work::Served(Service::FCNTL),
+        FcntlGetfl = "fcntl_getfl" => Row(Standard, Work::Served,
             calls!(of, raw::fcntl_getfl(of.null.as_fd()))),
-        UringNop = "uring_nop" => Row(Quick, Work::Other(os::ring_nop), Time::Ring),
-        FirstInChild = "first_in_child" => Row(Quick,
-            Work::Other(|facts, _| os::first_call_of_child(facts)), Time::Child),
+        UringNop = "uring_nop" => Row(Quick, Work::Rare, Time::Ring),
+        FirstInChild = "first_in_child" => Row(Quick, Work::Rare, Time::Child),
     }
 }
 
@@ -240,6 +241,7 @@ impl Experiment for Syscall {
     }
 
     fn law(facts: Facts, case: &Called, at: &Case, _: &Metric) -> Option<Prediction> {
+        let call = case.call.text();
         let law = match (&case.call.row().1, facts.known) {
             (Work::Clock(_, law), None) => law(facts),
             (Work::Clock(clock, _), Some(known)) => {
@@ -248,8 +250,8 @@ impl Experiment for Syscall {
             }
             // Without the measured entry, earlier figures add nothing.
             (_, Some(known)) if os::measured_read(known, ENTRY).is_none() => return None,
-            (Work::Served(service), _) => os::system_call(facts, *service),
-            (Work::Other(law), _) => law(facts, at.int("depth").unwrap_or(1)),
+            (Work::Served, _) => os::system_call(facts, call),
+            (Work::Rare, _) => os::rare_call(facts, call, at.int("depth").unwrap_or(1)),
         };
         Some(law.prediction())
     }

@@ -40,12 +40,10 @@
 //!
 //! ## Prediction
 //!
-//! A thread is system calls, a stack and switches: a clone, two changes of the signal mask; for a
-//! fresh stack mapping, protection, page fault and unmapping; a switch to the thread; its exit; a
-//! futex wake, and a switch back. The prior counts them in cycles of kernel code by the stated
-//! mitigations. The derived prediction takes getpid, futex_wake and mmap_munmap as os.syscall
-//! measured them, and the switch as os.switch did; the kernel's work in clone and exit remains a
-//! count of cycles.
+//! The sum of system calls, a stack and switches: a clone, two changes of the signal mask; a fresh
+//! stack's mapping, faults and unmapping; the switch to the thread, its exit, a futex wake, the
+//! switch back. The derived prediction has getpid, futex_wake, mmap_munmap and the switch as they
+//! were measured; os.syscall and memory.fault correct the kernel's other work.
 //!
 //! ## Reading the result
 //!
@@ -90,6 +88,7 @@ use bench::experiment::shared_round_cost;
 use bench::pair::{self, Class};
 use bench::prelude::*;
 use host::refused;
+use laws::os::says_more;
 use laws::os::thread::{self as law, Beside, Company, Made, Moment, Stack};
 use metal::clock;
 use metal::process;
@@ -224,11 +223,8 @@ impl Experiment for Thread {
 
     fn law(facts: Facts, made: &Made, _: &Case, metric: &Metric) -> Option<Prediction> {
         let known = facts.known;
-        let moment = match metric.name.as_ref() {
-            "return" => Moment::Return,
-            "first_instruction" => Moment::First,
-            _ => Moment::Joined,
-        };
+        let named = |moment: &&Moment| moment.text() == metric.name;
+        let moment = *Moment::ALL.iter().find(named)?;
         if made.company() != Company::Alone && moment != Moment::Joined {
             return known.is_none().then(|| {
                 unknown(
@@ -237,8 +233,7 @@ impl Experiment for Thread {
                 )
             });
         }
-        // Without measured calls earlier figures add nothing.
-        if known.is_some_and(|known| !law::has_inputs(known)) {
+        if !says_more(facts) {
             return None;
         }
         Some(law::time(facts, made, moment).prediction())

@@ -41,8 +41,8 @@
 use crate::noise::wakeup::load::Loads;
 use bench::prelude::*;
 use laws::noise::wakeup::{self as law, Load, Slack, Sleep};
-use laws::os::{self, Service};
-use laws::range;
+use laws::os;
+use laws::rows::Section;
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::memory::SharedWords;
 use metal::process::Child;
@@ -156,11 +156,10 @@ impl Experiment for Timer {
     }
 
     fn law(facts: Facts, case: &Timed, _: &Case, metric: &Metric) -> Option<Prediction> {
-        let is_known = |call| facts.known.is_none_or(|of| os::measured_call(of, call).is_some());
         let law = match (case.delay, &*metric.name) {
-            (None, "arm") if is_known("getpid") => {
-                let what = "inserting a timer into the tree and removing it";
-                os::system_call(facts, Service::new(2.0, range(150.0, 450.0, 1_800.0), what))
+            (None, "arm") if os::says_more(facts) => {
+                let way = |_: &str| os::entry(facts);
+                Section { facts, name: "os.timer", count: &|_| 0.0, time: &way }.law(&["arm"])
             }
             (Some(delay), "lateness") if facts.known.is_none_or(law::tells) => {
                 let load = case.load.unwrap_or(Load::Idle);

@@ -4,7 +4,7 @@
 use super::{BLOCK_BYTES, disk, measured_stream};
 use crate::device::reading;
 use crate::memory::measured::measured_copy;
-use crate::os::{Service, measured_call, system_call};
+use crate::os::{measured_call, system_call};
 use crate::{Facts, Law, inverse, range, scaled, sum};
 use bench::experiment::Site;
 use record::event::Range;
@@ -81,7 +81,7 @@ pub fn hit(facts: Facts) -> Law {
             let why = format!("a cached page took {ns:.0} ns (measured by os.syscall)");
             Law::from_range(scaled(ROW_OVER_ONE, ns), why)
         }
-        None => system_call(facts, Service::READ_PAGE).by(ROW_OVER_ONE),
+        None => system_call(facts, "pread_cached").by(ROW_OVER_ONE),
     };
     let (rate, from) = match known.and_then(measured_copy) {
         Some(rate) => {

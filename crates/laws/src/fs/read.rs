@@ -10,7 +10,7 @@ use super::{BLOCK_BYTES, Mode, Pattern, work};
 use crate::cpu::is_guest;
 use crate::device::{LONG_TAIL, reading};
 use crate::memory::measured::measured_copy;
-use crate::os::{Service, measured_call, system_call};
+use crate::os::{measured_call, system_call};
 use crate::{Facts, Law, around, inverse, product, range, scaled, sum};
 use bench::case;
 use bench::experiment::Domain;
@@ -181,7 +181,7 @@ fn cached(facts: Facts, read: &Read) -> Option<Law> {
             let why = format!("one page again and again took {ns:.0} ns (measured by os.syscall)");
             Law::measured(ns, 0.15, why)
         }
-        None => system_call(facts, Service::READ_PAGE),
+        None => system_call(facts, "pread_cached"),
     };
     let (rate, from) = match copied {
         Some(rate) => (around(rate, 0.3), format!("{rate:.1} GB/s (measured by memory.bandwidth)")),

@@ -180,7 +180,8 @@ fn idle_exit(facts: Facts, sleep: &Sleep) -> Law {
     if cpu::is_guest(facts.site) {
         let halt = match facts.known.and_then(measured_wake) {
             Some(ns) => {
-                let why = format!("a halt exits; another CPU woke in {ns:.0} ns (by os.switch)");
+                let why =
+                    format!("a halt exits, and another CPU woke in {ns:.0} ns (by os.switch)");
                 // A guest's wake-up by another CPU is an exit of both; here only one is left.
                 let ns = ns / polled(facts.site, 0.0);
                 Law::hardware(range(0.1 * ns, 0.7 * ns, 2.0 * ns + 10_000.0), why)

@@ -1,11 +1,12 @@
-//! Laws of messages between processes: calls, services, copies, and wake-ups.
+//! Laws of messages between processes: calls, services (`os.rows`), copies, and wake-ups.
 
+use super::call;
 use super::switch::{self, Parties, Via::Pipe as PIPE};
 use super::work::guest_wake;
-use super::{call, kernel_work, measured_call, measured_read};
 use crate::cpu::clocked;
 use crate::memory::measured::kernel_copy;
-use crate::{Facts, Law, inverse, range, scaled, sum};
+use crate::rows::Section;
+use crate::{Facts, Law, inverse, range};
 use bench::experiment::{Domain, Known, Site};
 use bench::pair::Class;
 use bench::{case, symbols};
@@ -41,49 +42,19 @@ case! {
     }
 }
 
-/// What a mechanism does for one message, beyond entry, exit, switches and the copying itself.
-struct Service {
-    /// Cycles of a message, sending and receiving.
-    message: Range,
-    /// Cycles per 4 KiB page of a message.
-    page: Range,
-    /// Messages that may lie on the way, of one byte and of 4 KiB.
-    queued: [f64; 2],
-    what: &'static str,
-}
-
 impl Via {
-    fn service(self) -> Service {
-        let (message, page, queued, what) = match self {
-            Via::Pipe => {
-                let page = range(60.0, 180.0, 500.0);
-                ((280.0, 640.0, 1500.0), page, [65536.0, 16.0], "two pipe locks, a page taken")
-            }
-            Via::UnixStream | Via::Socketpair => {
-                ((600.0, 1400.0, 3200.0), BUFFERED, [270.0, 40.0], "a socket buffer queued")
-            }
-            Via::UnixDatagram => {
-                let what = "a socket buffer queued, a peer lookup";
-                ((700.0, 1600.0, 3600.0), BUFFERED, [11.0, 11.0], what)
-            }
-            Via::Eventfd => {
-                ((120.0, 320.0, 900.0), range(0.0, 0.0, 0.0), [1.0, 1.0], "two counter locks")
-            }
-            Via::Mqueue => {
-                ((500.0, 1100.0, 2600.0), BUFFERED, [10.0, 10.0], "a message queued in a tree")
-            }
-            Via::ShmFutex => {
-                let page = range(0.0, 5.0, 20.0);
-                ((60.0, 300.0, 1000.0), page, [65536.0, 16.0], "two futex lookups")
-            }
-        };
-        let (low, likely, high) = message;
-        Service { message: range(low, likely, high), page, queued, what }
+    /// Messages that may lie on the way, of one byte and of 4 KiB.
+    fn queued(self) -> [f64; 2] {
+        match self {
+            Via::Pipe | Via::ShmFutex => [65536.0, 16.0],
+            Via::UnixStream | Via::Socketpair => [270.0, 40.0],
+            Via::UnixDatagram => [11.0, 11.0],
+            Via::Eventfd => [1.0, 1.0],
+            Via::Mqueue => [10.0, 10.0],
+        }
     }
 }
 
-/// Cycles of a page of a message that the kernel queues.
-const BUFFERED: Range = range(30.0, 120.0, 350.0);
 /// Bytes that may lie on the way of a pipe or ring; other mechanisms are taken alike.
 const BUFFER_BYTES: f64 = 65536.0;
 
@@ -105,18 +76,10 @@ const COPY_BEYOND: Range = range(3.0, 8.0, 25.0);
 /// The same where one side's lines come out of another core's cache.
 const COPY_FAR: Range = range(1.5, 5.0, 16.0);
 
-/// One process put to sleep and another taken up, in cycles beyond the calls'.
-const SWITCH: Range = range(1300.0, 2500.0, 5500.0);
 /// A CPU that sleeps lightly woken until the process on it runs, in ns.
 const WAKE: Range = range(700.0, 2000.0, 7000.0);
 /// The same where the hypervisor must take the sleeping CPU up again.
 const WAKE_GUEST: Range = range(1500.0, 9000.0, 50_000.0);
-
-/// Whether earlier figures say more than the machine's description.
-pub fn adds(known: &Known) -> bool {
-    measured_call(known, "getpid").is_some()
-        || measured_read(known, "clock_gettime_syscall").is_some()
-}
 
 /// What one hand-over between two processes at that distance by a pipe takes beyond its calls, as
 /// `os.switch` measured it, in ns: on one CPU the switch, on two the hand-over less the same calls
@@ -132,15 +95,14 @@ pub fn measured_switch(known: &Known, pair: Class) -> Option<f64> {
 
 /// A message there and one of the same size back, in ns.
 pub fn round_trip(facts: Facts, way: &Way) -> Law {
-    let Parts { call, service, copies, handover, .. } = Parts::for_way(facts, way);
-    let one_way = call.times(2.0).and("two calls each way") + service + copies + handover;
-    one_way.times(2.0)
+    (message(facts, way, 2.0) + handover(facts, way.pair)).counted(2.0)
 }
 
 /// Bytes a second one way.
 pub fn bandwidth(facts: Facts, way: &Way) -> Law {
-    let Parts { call, calls, service, copies, handover } = Parts::for_way(facts, way);
-    let work = call.times(calls).and(format!("{calls} calls per message")) + service + copies;
+    // Without a waiting receiver a ring in shared memory calls seldom.
+    let work = message(facts, way, if way.via == Via::ShmFutex { 0.1 } else { 2.0 });
+    let handover = handover(facts, way.pair);
     let switches = switches(facts.site, way);
     let (fewest, most) = (switches.low, switches.high);
     let message = if way.pair == Class::Same {
@@ -173,7 +135,7 @@ pub fn bandwidth(facts: Facts, way: &Way) -> Law {
 fn switches(site: &Site, way: &Way) -> Range {
     let bytes = way.size as f64;
     let pages = bytes / 4096.0;
-    let [small, page] = way.via.service().queued;
+    let [small, page] = way.via.queued();
     let queued = match way.via {
         // Whole messages lie there, however long, as long as the sender's memory suffices.
         Via::Mqueue => small,
@@ -192,54 +154,49 @@ fn switches(site: &Site, way: &Way) -> Range {
     range(fewest, likely, most)
 }
 
-/// What a message's way is made of, in ns.
-struct Parts {
-    call: Law,
-    /// System calls of a message without a waiting receiver.
-    calls: f64,
-    service: Law,
-    copies: Law,
-    /// What a hand-over takes beyond the calls.
-    handover: Law,
+/// A message sent and received by so many calls, without a hand-over, in ns.
+fn message(facts: Facts, way: &Way, calls: f64) -> Law {
+    let count = |name: &str| match name {
+        "calls" => calls,
+        // The first page is the message's.
+        _ => (way.size as f64 / 4096.0).ceil() - 1.0,
+    };
+    let time = |name: &str| match name {
+        "copies" => copies(facts, way),
+        _ => call(facts, 0.06),
+    };
+    Section { facts, name: "os.ipc", count: &count, time: &time }.law(&[way.via.text()])
 }
 
-impl Parts {
-    fn for_way(facts: Facts, way: &Way) -> Parts {
-        let is_same = way.pair == Class::Same;
-        let service = way.via.service();
-        // The first page is the message's.
-        let pages = (way.size as f64 / 4096.0).ceil() - 1.0;
-        let mut cycles = service.message;
-        if pages > 0.0 && service.page.high > 0.0 {
-            cycles = sum(cycles, scaled(service.page, pages));
-        }
-        let (rate, whence) = match is_same {
-            true if COPIES_AT_A_TIME * way.size as f64 > NEAR_BYTES => (COPY_BEYOND, ""),
-            true => (COPY_NEAR, ""),
-            false => (COPY_FAR, " from another core's cache"),
-        };
+/// Two copies of a message, in ns.
+fn copies(facts: Facts, way: &Way) -> Law {
+    let (bytes, near) = (2.0 * way.size as f64, COPIES_AT_A_TIME * way.size as f64);
+    let is_same = way.pair == Class::Same;
+    let (rate, whence) = match is_same {
+        true if near > NEAR_BYTES => (COPY_BEYOND, ""),
+        true => (COPY_NEAR, ""),
+        false => (COPY_FAR, " from another core's cache"),
+    };
+    // What another core wrote comes from what both share.
+    let held = if is_same { near } else { near.max(FAR_BYTES) };
+    kernel_copy(facts, bytes, held).unwrap_or_else(|| {
         let copied = format!("copies {} to {} B per cycle{whence}", rate.low, rate.high);
-        let (bytes, near) = (2.0 * way.size as f64, COPIES_AT_A_TIME * way.size as f64);
-        // What another core wrote comes from what both share.
-        let held = if is_same { near } else { near.max(FAR_BYTES) };
-        let copies = kernel_copy(facts, bytes, held)
-            .unwrap_or_else(|| clocked(facts, Law::hardware(inverse(bytes, rate), copied)));
-        let measured = facts.known.and_then(|known| measured_switch(known, way.pair));
-        let handover = match measured {
-            Some(ns) => {
-                let why = format!("{ns:.0} ns per hand-over beyond its calls (by os.switch)");
-                Law::measured(ns, 0.25, why)
-            }
-            None if is_same => kernel_work(facts, SWITCH, "a context switch"),
-            None => waking(facts.site),
-        };
-        Parts {
-            call: call(facts, 0.06),
-            calls: if way.via == Via::ShmFutex { 0.1 } else { 2.0 },
-            service: kernel_work(facts, cycles, service.what),
-            copies,
-            handover,
+        clocked(facts, Law::hardware(inverse(bytes, rate), copied))
+    })
+}
+
+/// What a hand-over takes beyond the calls, in ns.
+fn handover(facts: Facts, pair: Class) -> Law {
+    match facts.known.and_then(|known| measured_switch(known, pair)) {
+        Some(ns) => {
+            let why = format!("a hand-over beyond its calls, {ns:.0} ns (measured by os.switch)");
+            Law::measured(ns, 0.25, why)
         }
+        None if pair == Class::Same => {
+            let way = |_: &str| call(facts, 0.06);
+            Section { facts, name: "os.ipc", count: &|_| 0.0, time: &way }.law(&["switch"])
+        }
+        None => waking(facts.site),
     }
 }
 

@@ -112,6 +112,7 @@ fn by_tick(site: &Site, allowed: &Allowed, law: impl Fn(f64) -> Law) -> Law {
     let high = each.iter().fold(0.0, |high: f64, of| high.max(of.high));
     let likely = law(TICK_USUAL_NS).range.likely;
     Law::software(range(low, likely, high), &allowed.because)
+        .fixed(1.0)
         .and("until the next tick; the tick rate is unknown (100 to 1000 per second)")
 }
 
@@ -119,7 +120,8 @@ fn slice_at(allowed: &Allowed, tick_ns: f64) -> Law {
     if allowed.is_timed {
         let Range { low, likely, high } = allowed.ns;
         let ends = range(0.9 * low, likely, (1.1 * high).max(likely + tick_ns));
-        return Law::software(ends, &allowed.because).and("the scheduler sets a timer (HRTICK)");
+        let law = Law::software(ends, &allowed.because).fixed(1.0);
+        return law.and("the scheduler sets a timer (HRTICK)");
     }
     let [least, likely, most] = ticks(allowed.ns, tick_ns);
     let ends = range(
@@ -127,7 +129,7 @@ fn slice_at(allowed: &Allowed, tick_ns: f64) -> Law {
         likely * tick_ns * (1.0 - SWITCH_SHARE),
         most * tick_ns * (1.0 + EARLY),
     );
-    Law::software(ends, &allowed.because).and(format!(
+    Law::software(ends, &allowed.because).fixed(1.0).and(format!(
         "until the next tick of {:.3} ms, {least:.0} to {most:.0} ticks, less the context switch",
         tick_ns / 1e6
     ))
@@ -349,7 +351,7 @@ pub fn on_tick(site: &Site) -> Law {
 pub fn rotation() -> Law {
     Law::software(
         range(0.4, 0.9, 1.0),
-        "the scheduler picks the process with the least CPU time; with equal slices that is the \
+        "the scheduler picks the process with the least CPU time, and with equal slices that is the \
          one that has waited longest",
     )
 }

@@ -1,19 +1,16 @@
 //! Laws of hand-overs, after R1's model: the system calls, and between them a wake-up, the
 //! scheduler, the state of a thread saved and restored, and for a process another address space.
-//!
-//! Cycles are starting values for Linux 6.x from memory of usual figures (`perf bench sched pipe`,
-//! lmbench lat_ctx: 0.6 to 1.5 µs for a switch on server cores of 3 GHz), adjusted to no machine.
 
 use super::work::guest_wake;
-use super::{Service, Words, Work, call, kernel_work, measured_call, system_call, took};
-use crate::cpu::{clocked, in_kernel, is_guest};
-use crate::{Facts, Law, product, range, scaled, sum};
+use super::{Words, call, measured_or_stated};
+use crate::cpu::is_guest;
+use crate::rows::Section;
+use crate::{Facts, Law, range};
 use bench::experiment::{Domain, Fields as _, Known, Site};
 use bench::pair::Class;
 use bench::{case, symbols};
 use host::Arch;
 use host::cpu::IdleState;
-use record::event::Range;
 
 symbols! {
     /// By what the token goes.
@@ -91,50 +88,42 @@ pub fn measured(
     known.get("os.switch", &of.id(), metric)
 }
 
-/// Whether earlier figures add anything: the null system call is known.
-pub fn tells(known: &Known) -> bool {
-    measured_call(known, "getpid").is_some()
-}
-
 /// One party's calls, and the sum of its array in the nearest cache, in ns.
 pub fn one_party(facts: Facts, of: &Handover) -> Law {
-    let calls = match (of.via, measured_call(facts.known, "sched_yield")) {
-        (Via::Yield, Some(ns)) => Law::measured(ns, 0.15, took("sched_yield", ns)),
-        (Via::Yield, None) => system_call(facts, Service::YIELD),
-        (via, _) => {
-            let (cycles, what) = services(via);
-            call(facts, 0.1).times(2.0).and("two calls") + kernel_work(facts, cycles, what)
-        }
+    let calls = match of.via {
+        Via::Yield => measured_or_stated(facts, "sched_yield", 0.15),
+        via => sum(facts, of, &[&format!("calls.{}", via.text())]),
     };
-    let lines = of.working_set().div_ceil(64);
-    if lines == 0 {
-        return calls;
-    }
-    let (per_line, from) = hot_line(facts.site, of.working_set());
-    let summed =
-        format!("sum {lines} lines from {from}, {} to {} cycles each", per_line.low, per_line.high);
-    calls + clocked(facts, Law::hardware(scaled(per_line, lines as f64), summed))
+    calls + (of.working_set() > 0).then(|| sum(facts, of, &[hot_lines(facts.site, of)]))
 }
 
-/// Cycles of the two services of a hand-over beyond entry and exit.
-fn services(via: Via) -> (Range, &'static str) {
-    match via {
-        Via::Pipe | Via::Ring | Via::FirstRun => {
-            (range(280.0, 640.0, 1500.0), "two pipe locks, a few bytes")
-        }
-        Via::Eventfd => (range(160.0, 400.0, 1000.0), "lock and change a counter twice"),
-        Via::Futex | Via::Yield => (range(90.0, 260.0, 700.0), "two bucket lookups, a word read"),
-    }
+/// Sums of `os.rows` for a hand-over.
+fn sum(facts: Facts, of: &Handover, sums: &[&str]) -> Law {
+    let count = |name: &str| match name {
+        "lines" => of.working_set().div_ceil(64) as f64,
+        "processes" => f64::from(of.has_processes()),
+        "emptied" => f64::from(is_tlb_emptied(facts.site, of)),
+        _ => f64::from(of.has_processes() && has_barriers(facts.site)),
+    };
+    let time = |name: &str| match name {
+        "idle" => idle_exit(facts.site),
+        _ => call(facts, 0.1),
+    };
+    Section { facts, name: "os.switch", count: &count, time: &time }.law(sums)
 }
 
-/// Cycles of a line of 64 bytes in an array that is summed again and again, and where it lies.
-fn hot_line(site: &Site, bytes: u64) -> (Range, &'static str) {
+fn has_barriers(site: &Site) -> bool {
+    Words(&site.host).says("spectre_v2", "IBPB: always-on")
+}
+
+/// Where an array lies that is summed again and again.
+fn hot_lines(site: &Site, of: &Handover) -> &'static str {
     let [first, second, _] = cache_sizes(site);
     match (first, second) {
-        (Some(first), _) if bytes <= first => (range(2.2, 4.0, 9.0), "the first-level cache"),
-        (_, Some(second)) if bytes <= second => (range(2.5, 5.5, 14.0), "the second-level cache"),
-        (None, None) => (range(2.2, 6.0, 60.0), "caches of unknown size"),
-        _ => (range(3.0, 14.0, 80.0), "beyond the second-level cache"),
+        (Some(first), _) if of.working_set() <= first => "hot.first",
+        (_, Some(second)) if of.working_set() <= second => "hot.second",
+        (None, None) => "hot.unknown",
+        _ => "hot.beyond",
     }
 }
 
@@ -148,10 +137,21 @@ fn cache_sizes(site: &Site) -> [Option<u64>; 3] {
 
 /// What a hand-over takes beyond the calls of one party, in ns.
 pub fn switch(facts: Facts, of: &Handover) -> Law {
-    match of.pair() {
-        Class::Same => refilled(facts, of, on_one_cpu(facts, of)),
-        distance => across(facts, of, distance),
-    }
+    let distance = match of.pair() {
+        Class::Same => {
+            let is_refilled = of.size() > 2 || of.working_set() > 0;
+            let refill = || sum(facts, of, &[cold_lines(facts.site, of)]);
+            return on_one_cpu(facts, of) + is_refilled.then(refill);
+        }
+        Class::Smt => "across.smt",
+        Class::Llc => "across.llc",
+        _ => "across.far",
+    };
+    // The waker's own way to sleep overlaps with the other's awakening: calls overlap or do not.
+    let woken = sum(facts, of, &[distance]).by(range(0.75, 1.0, 1.2));
+    woken.when(of.via == Via::Yield, |law| {
+        law.widened(2.0, 2.0, "sched_yield does not switch to another CPU")
+    })
 }
 
 /// One hand-over whole, in ns.
@@ -160,28 +160,11 @@ pub fn handover(facts: Facts, of: &Handover) -> Law {
 }
 
 fn on_one_cpu(facts: Facts, of: &Handover) -> Law {
-    let site = facts.site;
-    let (own, what) = match of.via {
-        Via::Yield => (range(450.0, 1100.0, 2900.0), "the scheduler, the thread's state"),
-        _ => (range(1050.0, 2100.0, 4400.0), "a wake-up, the scheduler, the thread's state"),
-    };
-    let mut cycles = Work::from(own).law(site, what);
-    if of.has_processes() {
-        let space = range(80.0, 350.0, 1300.0);
-        cycles = cycles + Law::hardware(space, "the other address space and its TLB misses");
-    }
-    if let Some(why) = emptied_tlb(site, of) {
-        let emptied = range(250.0, 1700.0, 6000.0);
-        cycles = cycles + Law::hardware(emptied, format!("a TLB flush ({why})"));
-    }
-    if Words(&site.host).says("spectre_v2", "IBPB: always-on") && of.has_processes() {
-        let barrier = range(1000.0, 3000.0, 9000.0);
-        cycles = cycles + Law::software(barrier, "IBPB on every process switch");
-    }
-    let kernel = &site.host.kernel;
+    let name = if of.via == Via::Yield { "to_next" } else { "to_woken" };
+    let kernel = &facts.site.host.kernel;
     let is_gvisor = kernel.container.runtime.as_deref() == Some("gvisor");
     let may_flush = "a kernel of unknown version may flush the TLB";
-    in_kernel(facts, cycles)
+    sum(facts, of, &[name])
         .when(of.has_processes() && kernel.release.is_none(), |law| {
             law.widened(1.0, 1.6, may_flush)
         })
@@ -194,68 +177,29 @@ const ADDRESS_SPACES: u64 = 6;
 /// First kernel that uses PCID.
 const PCID_SINCE: (u64, u64) = (4, 14);
 
-/// Why the TLB holds nothing of a process when it comes back.
-fn emptied_tlb(site: &Site, of: &Handover) -> Option<&'static str> {
+/// Whether the TLB holds nothing of a process when it comes back.
+fn is_tlb_emptied(site: &Site, of: &Handover) -> bool {
     let flags = &site.host.cpu.flags;
-    if !of.has_processes() || site.host.cpu.arch != Arch::X86_64 {
-        return None;
-    }
-    if of.size() > ADDRESS_SPACES {
-        return Some("Linux keeps six address spaces in the TLB");
-    }
-    if !flags.is_empty() && flags.iter().all(|flag| flag != "pcid") {
-        return Some("no PCID");
-    }
-    (site.host.kernel.numbers()? < PCID_SINCE).then_some("kernels before 4.14 do not use PCID")
+    let lacks_pcid = !flags.is_empty() && flags.iter().all(|flag| flag != "pcid");
+    let is_old = site.host.kernel.numbers().is_some_and(|numbers| numbers < PCID_SINCE);
+    let is_emptied = of.size() > ADDRESS_SPACES || lacks_pcid || is_old;
+    of.has_processes() && site.host.cpu.arch == Arch::X86_64 && is_emptied
 }
 
-/// Lines that the kernel and the process itself touch in a turn, stack and tables among them.
-const OWN_LINES: Range = range(20.0, 60.0, 200.0);
+/// Bytes that the kernel and the process itself touch in a turn, stack and tables among them.
+const OWN_BYTES: u64 = 60 * 64;
 
-fn refilled(facts: Facts, of: &Handover, switch: Law) -> Law {
-    if of.size() <= 2 && of.working_set() == 0 {
-        return switch;
+/// From where the lines of a process come back. The kernel's own take part of a small cache.
+fn cold_lines(site: &Site, of: &Handover) -> &'static str {
+    let all = 2 * of.size().saturating_mul(of.working_set() + OWN_BYTES);
+    let [first, second, last] = cache_sizes(site).map(|size| size.is_some_and(|size| all <= size));
+    match cache_sizes(site) {
+        _ if first => "cold.first",
+        _ if second => "cold.second",
+        _ if last => "cold.last",
+        [None, None, None] => "cold.unknown",
+        _ => "cold.memory",
     }
-    let lines = of.working_set().div_ceil(64);
-    let own_bytes = 64 * OWN_LINES.likely as u64;
-    let all = of.size().saturating_mul(of.working_set() + own_bytes);
-    // Cycles of a line beyond those of the hot array.
-    let [first, second, last] = cache_sizes(facts.site);
-    let (per_line, from) = match (first, second, last) {
-        // The kernel's own lines take part of a small cache.
-        (Some(first), ..) if 2 * all <= first => (range(0.05, 0.6, 6.0), "the first-level cache"),
-        (_, Some(second), _) if 2 * all <= second => (range(0.2, 2.5, 14.0), "second-level cache"),
-        (_, _, Some(last)) if 2 * all <= last => (range(0.5, 7.0, 60.0), "the last-level cache"),
-        (None, None, None) => (range(0.05, 5.0, 150.0), "caches of unknown size"),
-        _ => (range(1.0, 20.0, 200.0), "memory in part"),
-    };
-    let fetched = sum(scaled(per_line, lines as f64), product(per_line, OWN_LINES));
-    let what = format!(
-        "refill {lines} array lines and about {} others from {from}, which holds those of {} \
-         processes; {} to {} cycles each beyond a hot line",
-        OWN_LINES.likely,
-        of.size(),
-        per_line.low,
-        per_line.high
-    );
-    switch + clocked(facts, Law::hardware(fetched, what))
-}
-
-fn across(facts: Facts, of: &Handover, distance: Class) -> Law {
-    // The waker's own way to sleep overlaps with the other's awakening.
-    let what = format!("a wake-up on another CPU ({})", distance.text());
-    let scheduler = kernel_work(facts, range(500.0, 1800.0, 5000.0), what);
-    let lines = match distance {
-        Class::Smt => range(10.0, 80.0, 400.0),
-        Class::Llc => range(50.0, 250.0, 900.0),
-        _ => range(100.0, 700.0, 3500.0),
-    };
-    let woken =
-        scheduler + Law::hardware(lines, "its cache lines transferred") + idle_exit(facts.site);
-    // Calls that overlap or do not.
-    woken.by(range(0.75, 1.0, 1.2)).when(of.via == Via::Yield, |law| {
-        law.widened(2.0, 2.0, "sched_yield does not switch to another CPU")
-    })
 }
 
 /// From the interrupt that wakes an idle CPU to its first instruction, in ns.
@@ -286,10 +230,7 @@ fn idle_exit(site: &Site) -> Law {
 /// From the parent's wait to the first instruction of a child just forked, in ns.
 pub fn first_run(facts: Facts) -> Law {
     let of = Handover::plain(Via::Yield);
-    let what = "the child returns from fork and faults on its first code page";
-    call(facts, 0.1)
-        + on_one_cpu(facts, &of)
-        + kernel_work(facts, range(900.0, 5_000.0, 40_000.0), what)
+    sum(facts, &of, &["first_run"]) + on_one_cpu(facts, &of)
 }
 
 /// The switch between processes over the one between threads.

@@ -7,7 +7,7 @@
 //! functions, not counted: the kernel at hand refuses its function tracer. The coefficients of
 //! `bench::fitted` correct them, and so does each machine's own os.syscall once it is measured.
 
-use super::{FREE, Words, mitigations};
+use super::{Words, guarded, mitigations};
 use crate::{Law, product, range, scaled, sum};
 use bench::experiment::Site;
 use host::cpu::NO_IDLE_DRIVER;
@@ -69,6 +69,13 @@ impl From<Range> for Work {
 }
 
 impl Work {
+    /// Work of a call, which is one instruction at least.
+    pub fn of_call(cycles: Range) -> Work {
+        let work = Work::from(cycles);
+        let Range { low, likely, high } = work.instructions;
+        Work { instructions: range(low.max(1.0), likely.max(1.0), high.max(1.0)), ..work }
+    }
+
     /// Work on address spaces, in cycles of the reference core: loops over page tables and pages, and
     /// waits for memory, with a return among [`FEWER_RETURNS`] times as many instructions.
     pub fn on_pages(cycles: Range) -> Work {
@@ -80,14 +87,10 @@ impl Work {
         }
     }
 
-    /// Cycles that it takes here.
+    /// Cycles that it takes here, with what the mitigations take.
     pub fn cycles(self, site: &Site) -> Range {
-        self.guarded(site, Guards::for_machine(site))
-    }
-
-    /// The same, with what the mitigations take.
-    pub fn guarded(self, site: &Site, guards: Guards) -> Range {
         let Work { instructions, returns, indirect_calls } = self;
+        let guards = Guards::for_machine(site);
         let fitted = site.fitted.coefficient(INSTRUCTIONS) * in_guest(site, GUEST_WORK);
         let ipc = ipc(crate::cpu::core(site));
         let mut each = scaled(range(1.0 / IPC_DOUBT, 1.0, IPC_DOUBT), 1.0 / ipc);
@@ -167,26 +170,28 @@ fn in_guest(site: &Site, name: &str) -> f64 {
 
 /// Cycles that the mitigations in force take within the kernel.
 #[derive(Clone, Copy)]
-pub struct Guards {
-    pub at_return: Range,
+struct Guards {
+    at_return: Range,
     /// At each indirect call.
-    pub at_indirect_call: Range,
+    at_indirect_call: Range,
 }
 
 impl Guards {
     /// Those of this machine.
-    pub fn for_machine(site: &Site) -> Guards {
+    fn for_machine(site: &Site) -> Guards {
         let words = Words(&site.host);
         let free = Guards { at_return: FREE, at_indirect_call: FREE };
-        mitigations(&words).fold(free, |all, one| {
-            let fitted = site.fitted.coefficient(one.name);
+        mitigations(&words).fold(free, |all, name| {
+            let fitted = site.fitted.coefficient(name);
             Guards {
-                at_return: sum(all.at_return, scaled(one.at_return, fitted)),
-                at_indirect_call: sum(all.at_indirect_call, scaled(one.at_indirect_call, fitted)),
+                at_return: sum(all.at_return, guarded(name, [0.0, fitted, 0.0])),
+                at_indirect_call: sum(all.at_indirect_call, guarded(name, [0.0, 0.0, fitted])),
             }
         })
     }
 }
+
+const FREE: Range = range(0.0, 0.0, 0.0);
 
 /// Instructions of kernel code per cycle. The ladder of a maker's cores is the makers' own
 /// statements, from memory: Zen 2 15 % over Zen, Zen 3 19 %, Zen 4 13 %, Zen 5 16 % over the one

@@ -1,0 +1,113 @@
+//! The reason of every figure of os is the arithmetic that gives it.
+
+use super::frozen::{figures, with_peer};
+use super::planned;
+use bench::experiment::{AnyExperiment, Known, Preset};
+use record::case::Case;
+use record::event::Prediction;
+use record::key::Key;
+use record::metric::Metric;
+use record::quantity::in_unit;
+use record::unit::Unit;
+use session::fixtures::recorded_sites;
+
+/// What rounding leaves open: three digits of each number.
+const ROUNDED: f64 = 0.006;
+
+/// A printed value with its unit at the end of a text, in base units.
+fn value(text: &str, unit: Unit) -> Option<f64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if let Ok(number) = words.last()?.parse() {
+        return Some(number);
+    }
+    let last = |count: usize| in_unit(&words[words.len().checked_sub(count)?..].join(" "), unit);
+    last(2).or_else(|| last(1))
+}
+
+/// What follows the range of a term, which begins a piece of text: `110–570] + another 12 ns`.
+fn after_range(piece: &str) -> Option<&str> {
+    let (ends, after) = piece.split_once(']')?;
+    let (low, high) = ends.split_once('–')?;
+    [low, high].iter().all(|end| end.parse::<f64>().is_ok()).then_some(after)
+}
+
+/// The sum of the printed terms, and that of their sizes.
+fn sum(terms: &str, unit: Unit) -> Option<(f64, f64)> {
+    let (mut sum, mut size, mut sign) = (0.0, 0.0, 1.0);
+    let pieces: Vec<&str> = terms.split(" [").collect();
+    for pair in pieces.windows(2) {
+        let Some(after) = after_range(pair[1]) else { continue };
+        let value = value(pair[0], unit)?;
+        (sum, size) = (sum + sign * value, size + value);
+        sign = if after.starts_with(" - ") { -1.0 } else { 1.0 };
+    }
+    (size > 0.0).then_some((sum, size))
+}
+
+/// Adds up what a reason says, and gives the value that it comes to.
+fn redone(because: &str, unit: Unit, open: f64) -> Option<f64> {
+    let mut clauses = because.split("; ");
+    let first = clauses.next()?;
+    let is_rate = because.contains(" in that time: ");
+    let of_terms = if is_rate { Unit::Ns } else { unit };
+    let (terms, printed) = match first.rsplit_once(" = ") {
+        Some((terms, printed)) => (terms, value(printed, of_terms)),
+        None => (first, None),
+    };
+    let (sum, size) = sum(terms, of_terms)?;
+    let mut found = printed.unwrap_or(sum);
+    (((found - sum).abs()) <= 2.0 * open * size).then_some(())?;
+    for clause in clauses {
+        if let Some((done, rate)) = clause.split_once(" in that time: ") {
+            let (done, rate) = (value(done, Unit::B)?, value(rate, unit)?);
+            (((1e9 * done / found) / rate - 1.0).abs() <= 3.0 * open).then_some(())?;
+            found = rate;
+        } else if let Some(by) = clause.strip_prefix("× ") {
+            let (by, rest) = by.split_once(" = ")?;
+            let after = value(rest.split_once(", ")?.0, unit)?;
+            ((by.parse::<f64>().ok()? * found / after - 1.0).abs() <= 2.0 * open).then_some(())?;
+            found = after;
+        }
+    }
+    Some(found)
+}
+
+fn check(about: &str, metric: &Metric, prediction: &Prediction) {
+    let Some(range) = prediction.range.filter(|range| range.likely != 0.0) else { return };
+    let because = &prediction.because;
+    // Small shares have two digits.
+    let open = if range.likely.abs() < 0.1 { 0.05 } else { ROUNDED };
+    let found = redone(because, metric.unit, open);
+    let found = found.unwrap_or_else(|| panic!("{about} does not add up: {because}"));
+    assert!((found / range.likely - 1.0).abs() <= open, "{about}: {range:?}: {because}");
+}
+
+#[test]
+fn reasons_of_os_add_up_to_the_figure() {
+    for (host, site) in recorded_sites(Preset::Standard) {
+        let site = with_peer(site);
+        let mut known = Known::default();
+        let all = figures(&planned(&site, Preset::Standard));
+        let of_os = |experiment: &dyn AnyExperiment| experiment.card().id.starts_with("os.");
+        let about = |experiment: &dyn AnyExperiment, case: &Case, metric: &Metric| {
+            format!("{host} {} {} {}", experiment.card().id, case.id, metric.name)
+        };
+        let mut count = 0;
+        for (experiment, case, metric) in &all {
+            let Some(prior) = experiment.predict(&site, None, case, metric) else { continue };
+            if let Some(range) = prior.range {
+                let key = Key::new(experiment.card().id, &case.id, &metric.name);
+                known.insert(key, 1.1 * range.likely);
+            }
+            if of_os(*experiment) {
+                check(&about(*experiment, case, metric), metric, &prior);
+                count += 1;
+            }
+        }
+        assert!(count > 100, "{host}: {count}");
+        for (experiment, case, metric) in all.iter().filter(|(one, ..)| of_os(*one)) {
+            let derived = experiment.predict(&site, Some(&known), case, metric);
+            derived.iter().for_each(|one| check(&about(*experiment, case, metric), metric, one));
+        }
+    }
+}
