@@ -60,7 +60,6 @@ impl Beside {
 pub(super) struct Section<'text> {
     /// Empty where the text describes one machine only.
     pub(super) name: &'text str,
-    /// Where it begins.
     line: usize,
     /// The rows by their paths, each with its line.
     rows: BTreeMap<&'text str, (usize, &'text str)>,
@@ -279,7 +278,7 @@ impl Section<'_> {
             let is_plain = PLAIN.pointer(&format!("/{path}")).is_some() || row.ends_with("null");
             if !is_beside && !is_plain && !known(path) {
                 let why =
-                    format!("no machine has a member {path}, or the row states nothing of it");
+                    format!("no machine has a member {path}, or the row states no value for the path");
                 return Err(refused(*line)(why));
             }
         }

@@ -113,7 +113,6 @@ impl Law {
         Law::from_range(around(value, share), because)
     }
 
-    /// Adds a reason.
     #[must_use]
     pub fn and(mut self, because: impl Display) -> Law {
         self.arithmetic.terms.push(Term { what: because.to_string(), adds: None });

@@ -28,7 +28,7 @@ pub struct Section<'a> {
     pub name: &'static str,
     /// How many: nothing of it where it is zero.
     pub count: &'a dyn Fn(&str) -> f64,
-    /// Times, in ns.
+    /// The times of the sum's terms, in ns.
     pub time: &'a dyn Fn(&str) -> Law,
 }
 

@@ -51,7 +51,8 @@ pub fn commands() -> impl Iterator<Item = &'static str> {
 /// in it are ends of lines and, with colours, [`commands`].
 pub fn render(document: &Document, look: Look) -> String {
     let look = Look { width: look.width.max(LEAST_WIDTH), ..look };
-    let mut lines = vec![bold(&document.title, look)];
+    let title = wrapped(&document.title, look.width, "");
+    let mut lines: Vec<String> = title.iter().map(|line| bold(line, look)).collect();
     lines.extend(wrapped(&document.summary, look.width, ""));
     for section in &document.sections {
         lines.extend(of_section(section, look));

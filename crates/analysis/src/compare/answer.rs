@@ -48,7 +48,6 @@ impl<'a> Effect<'_, 'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confidence {
     pub level: Level,
-    /// What lowers it.
     pub doubts: Vec<Doubt>,
 }
 

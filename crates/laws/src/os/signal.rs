@@ -34,7 +34,7 @@ pub const EXCEPTION: Range = range(0.6, 1.3, 3.5);
 /// One operation, in ns.
 pub fn signal(facts: Facts, operation: Operation) -> Law {
     let time = |name: &str| match name {
-        "exception" => call(facts, 0.06).by(EXCEPTION).and("of it entry and exit by exception"),
+        "exception" => call(facts, 0.06).by(EXCEPTION).and("entry and exit by exception included"),
         _ => call(facts, 0.06),
     };
     let count = |_: &str| state_bytes(facts.site);

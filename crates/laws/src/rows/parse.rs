@@ -163,7 +163,7 @@ impl Addend {
     }
 }
 
-/// `2`, or `1[0.4..3]`.
+/// A factor, `2`, or one with its ends, `1[0.4..3]`.
 fn factor_of(word: &str) -> Option<[f64; 3]> {
     let Some((likely, ends)) = word.split_once('[') else {
         return word.parse().ok().map(|number| [number; 3]);

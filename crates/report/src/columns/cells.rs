@@ -115,6 +115,7 @@ mod tests {
     use analysis::verdict::judge;
     use analysis::{figures, sample};
     use record::event::{Range, Shares};
+    use record::unit::Unit;
 
     #[test]
     fn a_value_without_an_interval_has_no_verdict_and_enters_no_count() {
@@ -133,8 +134,9 @@ mod tests {
     #[test]
     fn shares_are_best_guesses_and_percentiles_are_of_events_alone() {
         let mut all = figures(&sample::run());
-        let figure = all.iter_mut().find(|one| one.prior.is_some() && one.stats.is_some());
-        let figure = figure.expect("something was predicted");
+        let is_time = |one: &Figure| one.shown_unit().is_time();
+        let known = |one: &&mut Figure| one.prior.is_some() && one.stats.is_some() && is_time(one);
+        let figure = all.iter_mut().find(known).expect("a time was predicted");
         assert_eq!(share(figure, |of| of.hardware), None);
         let range = |low: f64, high: f64| Range { low, likely: (low + high) / 2.0, high };
         let shares = Shares { hardware: range(1.0, 3.0), software: range(0.0, 0.0) };
@@ -142,6 +144,10 @@ mod tests {
         judged.prediction.shares = Some(shares);
         assert!(share(figure, |of| of.hardware).is_some_and(|text| text.starts_with('2')));
         assert!(share(figure, |of| of.software).is_some_and(|text| text.starts_with('0')));
+        let metric = figure.metric.as_mut().expect("has one");
+        let time = std::mem::replace(&mut metric.unit, Unit::BPerS);
+        assert_eq!(share(figure, |of| of.hardware).as_deref(), Some("100 %"));
+        figure.metric.as_mut().expect("has one").unit = time;
         let stats = figure.stats.as_mut().expect("was measured");
         (stats.sample_kind, stats.samples, stats.p99) = ("event".to_owned(), 100, 5.0);
         stats.at_least = vec!["max"];
