@@ -277,8 +277,9 @@ impl Section<'_> {
             let is_beside = BESIDE.contains(&path.split('/').next().unwrap_or_default());
             let is_plain = PLAIN.pointer(&format!("/{path}")).is_some() || row.ends_with("null");
             if !is_beside && !is_plain && !known(path) {
-                let why =
-                    format!("no machine has a member {path}, or the row states no value for the path");
+                let why = format!(
+                    "no machine has a member {path}, or the row states no value for the path"
+                );
                 return Err(refused(*line)(why));
             }
         }
