@@ -144,8 +144,6 @@ fn swept(planted: &Planted) -> Value {
         let said = log(&cluster, &job);
         assert!(said.contains("VERDICT") && !out.join("key").exists(), "{said}");
     }
-    let out_text = out.to_str().unwrap();
-    println!("{}", cluster.says(PLUMB, &["fleet", "report", out_text]));
     // No healthy pair is missing.
     let bad = names(&planted.iter().map(|(_, node)| *node).collect::<Vec<usize>>());
     for node in whole.into_iter().filter(|node| !bad.contains(&name(*node))) {
@@ -155,8 +153,8 @@ fn swept(planted: &Planted) -> Value {
     }
     // plumb drains no node by itself; Slurm may, where a task cannot be killed.
     assert!(!cluster.says("sinfo", &["-h", "-o", "%E"]).contains("plumb"));
-    serde_json::from_str(&cluster.says(PLUMB, &["fleet", "report", "-f", "json", out_text]))
-        .unwrap()
+    let out = out.to_str().unwrap();
+    serde_json::from_str(&cluster.says(PLUMB, &["fleet", "report", "-f", "json", out])).unwrap()
 }
 
 /// Every fault is named, and no healthy node is accused.
