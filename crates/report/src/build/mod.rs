@@ -110,5 +110,5 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
     )];
     parts.extend(crosscheck::summary(run));
     parts.push(counted(findings.len(), "finding"));
-    format!("{}.", parts.join("; "))
+    format!("{}: {}.", run.header.run, parts.join("; "))
 }
