@@ -148,10 +148,13 @@ fn header(options: &Options, slots: usize, start_s: f64) -> Header {
     header
 }
 
-/// The median of some offsets; of two that differ the one that agrees with this node.
-fn middle(answers: &mut [(u32, f64)]) -> Option<f64> {
-    answers.order_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
-    answers.get(answers.len().saturating_sub(1) / 2).map(|(_, offset_s)| *offset_s)
+/// The median of the offsets of peers and of this node's own clock, which is 0: one peer alone that differs
+/// is not believed.
+fn middle(answers: &[(u32, f64)]) -> f64 {
+    let mut offsets: Vec<f64> = answers.iter().map(|(_, offset_s)| *offset_s).collect();
+    offsets.push(0.0);
+    offsets.order_by(|a, b| a.abs().total_cmp(&b.abs()));
+    offsets[(offsets.len() - 1) / 2]
 }
 
 impl Node<'_> {
@@ -191,19 +194,21 @@ impl Node<'_> {
     }
 
     /// What is added to this node's clock so that it is that of its peers: 0, or the median over their
-    /// answers where that is more than a quarter of a slot.
+    /// answers and this clock where that is more than a quarter of a slot.
     fn clock(&mut self, start_s: f64, quarter_s: f64) -> f64 {
         let (rank, size) = (self.options.place.rank, self.options.place.list.size());
         let mut left: Vec<u32> =
             (1..size.min(PEERS + 1)).map(|step| (rank + step) % size).collect();
         let began = Instant::now();
-        let is_over = start_s - 1.0 <= wall_s();
         let mut answers: Vec<(u32, f64)> = Vec::new();
         while !left.is_empty() && !self.stop.load(Ordering::Relaxed) {
-            let left_s = match is_over && answers.is_empty() {
-                // Where the clock may be wrong, the start is no limit before a peer has answered.
-                true => PEERS_TIME_S,
-                false => start_s - 1.0 - wall_s() - middle(&mut answers).unwrap_or(0.0),
+            let left_s = start_s - 1.0 - wall_s();
+            // Before two peers have answered, either clock may be the wrong one.
+            let left_s = match answers[..] {
+                [] if left_s <= 0.0 => PEERS_TIME_S,
+                [] => left_s,
+                [(_, offset_s)] => left_s.max(left_s - offset_s),
+                _ => left_s - middle(&answers),
             };
             let left_s = left_s.min(PEERS_TIME_S - began.elapsed().as_secs_f64());
             if left_s <= 0.0 {
@@ -217,7 +222,10 @@ impl Node<'_> {
             });
             sleep_until(deadline.min(Instant::now() + PAUSE), self.stop);
         }
-        let Some(offset_s) = middle(&mut answers) else { return 0.0 };
+        if answers.is_empty() {
+            return 0.0;
+        }
+        let offset_s = middle(&answers);
         let is_corrected = offset_s.abs() > quarter_s;
         let peers = answers.iter().map(|(rank, _)| self.host(*rank)).collect();
         self.writer.append(&Line::Clock(Clock { offset_s, peers, is_corrected }));
@@ -433,5 +441,26 @@ impl Node<'_> {
         drop(agents);
         let sessions = u32::try_from(sessions).unwrap_or(u32::MAX);
         self.writer.append(&Line::Served(Served { slot, near, sessions }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::middle;
+
+    #[test]
+    fn one_clock_alone_moves_no_node() {
+        let table: [(&[f64], f64); 6] = [
+            (&[3600.0], 0.0),
+            (&[0.2, 3600.0], 0.2),
+            (&[-3600.0, -3600.2], -3600.0),
+            (&[0.1, 3600.0, 0.2], 0.1),
+            (&[3600.0, 3600.1, 0.1], 0.1),
+            (&[3600.0, 3600.1, 3600.2], 3600.0),
+        ];
+        for (offsets, expected) in table {
+            let answers: Vec<(u32, f64)> = (1..).zip(offsets.iter().copied()).collect();
+            assert!((middle(&answers) - expected).abs() < 1e-9, "{offsets:?}");
+        }
     }
 }
