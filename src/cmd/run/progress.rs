@@ -52,21 +52,20 @@ impl Expected {
         let rounds: Vec<&Round> = run.rounds.iter().filter(|round| round.segment == last).collect();
         let waited: f64 = rounds.iter().filter_map(|round| round.waited_s).sum();
         let is_void = |round: &&&Round| round.status != RoundStatus::Ok;
-        let repeated = rounds.iter().filter(is_void).count();
+        let failed = rounds.iter().filter(is_void).count();
         let beside = rounds.iter().filter(|round| !round.others.is_empty()).count();
         let parts = [
             (waited >= 1.0).then(|| {
                 let waited = duration(Duration::from_secs_f64(waited));
                 format!("{waited} of waiting for a core that others used")
             }),
-            (repeated > 0)
-                .then(|| format!("{} failed and were repeated", counted(repeated, "round"))),
+            (failed > 0).then(|| format!("{} failed", counted(failed, "round"))),
             (beside > 0).then(|| format!("{} beside another plumb", counted(beside, "round"))),
         ];
         let mut parts: Vec<String> = parts.into_iter().flatten().collect();
         // Waiting that is less than half of it is not the reason alone.
         let is_explained = waited >= 0.5 * (took - self.high).as_secs_f64();
-        if !is_explained && repeated + beside == 0 {
+        if !is_explained && failed + beside == 0 {
             parts.push("rounds take longer here than plumb states for them".to_owned());
         }
         Some(format!("the run took {} instead of {self}: {}", duration(took), parts.join(", ")))

@@ -364,7 +364,7 @@ impl Found {
 
 fn fact(host: &Value, pointer: &str, unit: Option<Unit>) -> String {
     match (host.pointer(pointer), unit) {
-        (Some(Value::Array(entries)), _) => entries.len().to_string(),
+        (Some(Value::Array(entries)), _) if !entries.is_empty() => entries.len().to_string(),
         (Some(Value::String(text)), _) => text.clone(),
         (Some(Value::Number(number)), Some(unit)) => {
             number.as_f64().map_or_else(String::new, |value| render(value, unit))
