@@ -137,7 +137,9 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
             let cycles = value * hz / 1e9;
             found.push(DerivedValue::new(case.clone(), "level_latency_cycles", cycles));
         }
-        if let Some(edge) = plateau.edge.filter(|_| name != MEMORY) {
+        // An edge far beyond the cache is not the cache's.
+        let is_edge = |edge: &f64| bytes.is_some_and(|(_, bytes)| *edge <= 2.0 * bytes);
+        if let Some(edge) = plateau.edge.filter(is_edge) {
             let mut size = DerivedValue::new(case, "level_size", edge);
             size.cell = cell(edge, rungs.iter().map(|rung| rung.size));
             found.push(size);
@@ -195,6 +197,13 @@ fn named<'name>(
             render(last_size, Unit::B)
         ));
     }
+    if let Some((at, name)) = inside(plateaus, &names, described, rungs) {
+        names[at] = Some(name);
+        notes.entry(name).or_default().push(format!(
+            "behind {name} the ladder rises without a plateau, so where {name} ends is not found: other programs \
+             used the cache behind it"
+        ));
+    }
     let open = plateaus.len().checked_sub(1).filter(|&at| edges[at].is_none());
     if let Some(at) = open {
         if top >= 2.0 * last_size {
@@ -247,6 +256,26 @@ fn part_of_last(
         && edge < described[at].1
         && takes_over(plateaus, described, rungs, at);
     is_part.then_some((at, edge))
+}
+
+/// The first plateau without a name, behind those of all smaller caches, if all its footprints fit the next cache
+/// and not the one before: its edge was lost on the slope behind it.
+fn inside<'name>(
+    plateaus: &[Plateau],
+    names: &[Option<&str>],
+    described: &[(&'name str, f64)],
+    rungs: &[Rung],
+) -> Option<(usize, &'name str)> {
+    let at = names.iter().position(Option::is_none).filter(|at| *at > 0)?;
+    let (name, bytes) = *described.get(at)?;
+    let before = described[..at].iter();
+    let is_next = before.map(|(name, _)| Some(*name)).eq(names[..at].iter().copied())
+        && !names.contains(&Some(name));
+    let plateau = &plateaus[at];
+    let fits = rungs[plateau.first].size > described[at - 1].1 / 2.0
+        && rungs[plateau.last].size <= bytes
+        && plateau.edge.is_some_and(|edge| edge > bytes);
+    (is_next && fits).then_some((at, name))
 }
 
 /// Whether a plateau begins within four times the size of the cache before it, as described or as

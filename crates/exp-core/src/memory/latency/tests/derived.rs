@@ -204,6 +204,29 @@ fn a_level_that_is_missing_is_not_shifted() {
 }
 
 #[test]
+fn a_cache_before_one_that_others_use_keeps_its_name() {
+    // A quick run of a Zen 5 guest whose last cache other tenants filled: no plateau behind the second cache.
+    let site = with_caches([48 << 10, 1 << 20, 32 << 20]);
+    let ladder = [
+        0.96, 0.96, 0.96, 0.96, 0.96, 0.97, 0.97, 3.36, 3.39, 3.39, 3.79, 5.62, 12.18, 19.58,
+        128.0, 138.0, 147.0, 151.0, 155.0,
+    ];
+    let mut known = Known::default();
+    for (at, ns) in ladder.into_iter().enumerate() {
+        let (pattern, stride, load, pages) = (Pattern::Random, None, Load::Pointer, On::Huge);
+        let point = Point { pattern, stride, load, pages, footprint: 512 << at };
+        known.insert(Key::new(ID, &point.id(), "latency"), ns);
+    }
+    let found = EXPERIMENT.derive(&site, &Known::default(), &known);
+    near(&found, "level=L2", "level_latency", 3.39, 1.02);
+    assert!(value(&found, "level=L2", "level_size").is_none());
+    assert!(value(&found, "level=L3", "level_latency").is_none());
+    near(&found, "level=DRAM", "level_latency", 147.0, 1.1);
+    let notes = &value(&found, "level=L2", "level_latency").expect("a level").notes;
+    assert_eq!(notes.len(), 1, "{notes:?}");
+}
+
+#[test]
 fn too_few_rungs_show_nothing() {
     let site = site(GUEST);
     assert_eq!(EXPERIMENT.derive(&site, &Known::default(), &Known::default()), []);
