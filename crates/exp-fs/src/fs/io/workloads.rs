@@ -195,10 +195,11 @@ pub(in crate::fs) fn size_for(site: &Site, params: &Params, written: u64, works:
     let most = wanted.min(device::coarse(device::allowance(site, super::ID) / SIZE_SHARE).max(MIB));
     let smaller = std::iter::successors(Some(most / 2), |size| Some(size / 2));
     let sizes = std::iter::once(most).chain(smaller.take_while(|size| *size >= SIZE_LEAST));
-    let standard: Vec<CaseId> = STANDARD.iter().map(Work::id).collect();
+    // They come first, so the others take no room from them.
+    let standard = works.iter().copied().filter(|work| STANDARD.contains(work));
     let lacking = |size: &u64| {
-        let offered = offered(site, params, Sizes { size: *size, written }, works.to_vec());
-        offered.skipped.iter().filter(|(case, _)| standard.contains(case)).count()
+        let sizes = Sizes { size: *size, written };
+        offered(site, params, sizes, standard.clone()).skipped.len()
     };
     sizes.min_by_key(lacking).unwrap_or(most)
 }
@@ -208,7 +209,7 @@ pub(in crate::fs) fn offered(
     site: &Site,
     params: &Params,
     sizes: Sizes,
-    works: Vec<Work>,
+    works: impl IntoIterator<Item = Work>,
 ) -> Offered {
     let size = sizes.size;
     let ground = below(site);
