@@ -6,13 +6,15 @@
 #[path = "src/rows/parse.rs"]
 mod parse;
 
-const ROWS: &str = "src/os.rows";
+const ROWS: [&str; 4] = ["src/os.rows", "src/memory.rows", "src/net.rows", "src/fs.rows"];
 
 fn main() {
-    println!("cargo::rerun-if-changed={ROWS}");
     println!("cargo::rerun-if-changed=src/rows/parse.rs");
-    let read = std::fs::read_to_string(ROWS).map_err(|why| why.to_string());
-    if let Err(why) = read.and_then(|text| parse::Rows::read(&text)) {
-        println!("cargo::error=crates/laws/{ROWS}:{why}");
+    for file in ROWS {
+        println!("cargo::rerun-if-changed={file}");
+        let read = std::fs::read_to_string(file).map_err(|why| why.to_string());
+        if let Err(why) = read.and_then(|text| parse::Rows::read(&text)) {
+            println!("cargo::error=crates/laws/{file}:{why}");
+        }
     }
 }

@@ -248,7 +248,7 @@ fn fabric(site: &Site) -> Fabric {
         let is_cluster = (2..=CLUSTER_CPUS_MAX).contains(&sharing(site));
         return if is_cluster { Fabric::ArmClusters } else { Fabric::ArmMesh };
     }
-    let has_tiles = cpu.flags.iter().any(|flag| flag == "amx_tile");
+    let has_tiles = cpu.has("amx_tile");
     let core = core(site);
     let is_among = |first: Core, last: Core| (first..=last).contains(&core);
     match core {
