@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cpu;
+mod designs;
 pub mod device;
 pub mod fs;
 #[cfg(test)]

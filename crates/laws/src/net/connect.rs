@@ -176,9 +176,7 @@ impl Parts<'_> {
     /// Without the waking of anybody.
     fn connect_alone(&self) -> Law {
         // To a peer the far kernel's part overlaps with nothing, but is small beside the way.
-        self.handshake()
-            + self.looked_up()
-            + self.cold(self.warm(&["CHILD"]))
+        self.handshake() + self.looked_up() + self.cold(self.warm(&["CHILD"]))
     }
 
     /// What it takes to ask another CPU, on which the other end sleeps, to wake up.
