@@ -12,8 +12,10 @@ use record::quantity::in_unit;
 use record::unit::Unit;
 use session::fixtures::recorded_sites;
 
-/// What rounding leaves open: three digits of each number.
-const ROUNDED: f64 = 0.006;
+/// What rounding leaves open: three digits of each number, of small ones two.
+fn open(value: f64) -> f64 {
+    if value.abs() < 1.0 { 0.05 } else { 0.006 }
+}
 
 /// A printed value with its unit at the end of a text, in base units.
 fn value(text: &str, unit: Unit) -> Option<f64> {
@@ -46,7 +48,7 @@ fn sum(terms: &str, unit: Unit) -> Option<(f64, f64)> {
 }
 
 /// Adds up what a reason says, and gives the value that it comes to.
-fn redone(because: &str, unit: Unit, open: f64) -> Option<f64> {
+fn redone(because: &str, unit: Unit) -> Option<f64> {
     let mut clauses = because.split("; ");
     let first = clauses.next()?;
     let is_rate = because.contains(" in that time: ");
@@ -57,6 +59,7 @@ fn redone(because: &str, unit: Unit, open: f64) -> Option<f64> {
     };
     let (sum, size) = sum(terms, of_terms)?;
     let mut found = printed.unwrap_or(sum);
+    let open = open(found);
     (((found - sum).abs()) <= 2.0 * open * size).then_some(())?;
     for clause in clauses {
         if let Some((done, rate)) = clause.split_once(" in that time: ") {
@@ -96,10 +99,9 @@ fn wrong(host: &str, figure: Planned, prediction: &Prediction) -> Option<String>
     if !is_sum(id, case) && !because.contains("; range ") {
         return None;
     }
-    // Small values have two digits.
-    let open = if range.likely.abs() < 1.0 { 0.05 } else { ROUNDED };
-    let found = redone(because, metric.unit, open);
-    let is_right = found.is_some_and(|found| (found / range.likely - 1.0).abs() <= open);
+    let found = redone(because, metric.unit);
+    let is_right =
+        found.is_some_and(|found| (found / range.likely - 1.0).abs() <= open(range.likely));
     (!is_right).then(|| {
         format!("{host} {id} {} {}: {found:?}, {range:?}: {because}", case.id, metric.name)
     })
