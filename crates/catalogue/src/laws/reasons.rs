@@ -23,8 +23,13 @@ fn value(text: &str, unit: Unit) -> Option<f64> {
     if let Ok(number) = words.last()?.parse() {
         return Some(number);
     }
-    let last = |count: usize| in_unit(&words[words.len().checked_sub(count)?..].join(" "), unit);
-    last(2).or_else(|| last(1))
+    if let [.., number, scale] = &words[..]
+        && let (Ok(number), Some(one)) =
+            (number.parse::<f64>(), in_unit(&format!("1 {scale}"), unit))
+    {
+        return Some(number * one);
+    }
+    in_unit(words.last()?, unit)
 }
 
 /// What follows the range of a term, which begins a piece of text: `110–570] + another 12 ns`.
