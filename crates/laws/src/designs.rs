@@ -1,7 +1,7 @@
 //! What designs of cores take and do: `designs.rows`.
 
 use crate::range;
-use crate::rows::designs::{Row, Tables, read};
+use crate::rows::table::{Row, Tables, read};
 use host::Core;
 use record::event::Range;
 use std::sync::LazyLock;

@@ -4,8 +4,8 @@
 //! What is common to the terms of a scale, the core's clock and instructions per cycle and the
 //! residual of the relatives, is counted in once for their sum.
 
-pub mod designs;
 pub mod parse;
+pub mod table;
 
 use crate::cpu::{clocked, usual_in_kernel};
 use crate::os::learnt::learnt;
