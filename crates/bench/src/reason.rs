@@ -40,6 +40,8 @@ fn line(prediction: &Prediction, unit: Unit) -> Option<String> {
             (false, false) => " + ",
             (false, true) => " - ",
         };
+        // Clauses end by semicolons.
+        let what = what.replace("; ", ", ");
         text += &format!("{what} {}", with_ends(adds, is_less, of_terms));
     }
     if text.is_empty() {
@@ -103,20 +105,20 @@ mod tests {
 
     #[test]
     fn a_reason_is_the_sum_that_gives_the_figure() {
-        let entry = || Law::hardware(range(80.0, 100.0, 130.0), "entry");
+        let entry = || Law::hardware(range(80.0, 100.0, 130.0), "entry; exit");
         let work = Law::software(range(200.0, 400.0, 1000.0), "work").and("by a book");
         let both = entry().counted(2.0) + work;
         let text = reason(both.clone(), Some(1.5));
-        let sum = "2 × entry 200 ns [160–260] + work 400 ns [200–1000] = 600 ns; \
+        let sum = "2 × entry, exit 200 ns [160–260] + work 400 ns [200–1000] = 600 ns; \
                    × 1.500 = 900 ns, fitted (prior a)";
         assert!(text.starts_with(sum) && text.ends_with("; by a book"), "{text}");
         let less = reason(both - entry(), None);
-        assert!(less.contains("- entry 100 ns") && less.contains("= 500 ns"), "{less}");
+        assert!(less.contains("- entry, exit 100 ns") && less.contains("= 500 ns"), "{less}");
         // A rate divides by the sum.
         let rate = (entry() + entry()).inverse(64e9);
         let text = with_arithmetic(rate.prediction(), Unit::BPerS).because;
         assert!(
-            text.starts_with("entry 200 ns") && text.contains("64 B in that time: 320 MB/s"),
+            text.starts_with("entry, exit 200 ns") && text.contains("64 B in that time: 320 MB/s"),
             "{text}"
         );
     }

@@ -11,9 +11,8 @@ pub mod read;
 pub mod remote;
 pub mod sync;
 
-use crate::cpu::clocked;
 use crate::os;
-use crate::os::learnt::corrected;
+use crate::rows::Section;
 use crate::{Facts, Law, end_by_end, product, range};
 use bench::device::{disk_of, mount_of};
 use bench::experiment::Site;
@@ -128,12 +127,10 @@ fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// The kernel's own work, which is written from memory; `what` may be empty.
-fn work(facts: Facts, cycles: Range, what: &str) -> Law {
-    let cycles = os::Work::from(cycles).cycles(facts.site);
-    let told = format!("{what}, {:.0} to {:.0} cycles", cycles.low, cycles.high);
-    let cycles = Law::software(cycles, if what.is_empty() { "" } else { &told });
-    corrected(facts, clocked(facts, cycles.unsourced()))
+/// Sums of `fs.rows` of so many pages as one, in ns.
+fn work(facts: Facts, sums: &[&str], pages: f64) -> Law {
+    let count = |name: &str| if name == "more" { pages - 1.0 } else { pages };
+    Section { facts, name: "fs", count: &count, time: &|_| way(facts) }.law(sums)
 }
 
 /// The way in and out of the kernel: getpid where os.syscall measured it.

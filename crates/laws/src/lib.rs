@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cpu;
+mod designs;
 pub mod device;
 pub mod fs;
 #[cfg(test)]
@@ -19,3 +20,9 @@ pub mod rows;
 pub use bench::law::{
     Facts, Law, around, at_most, difference, end_by_end, inverse, product, range, scaled, sum,
 };
+use record::event::{Bound, Side};
+
+/// A rate that is not passed, of which a warning is given: what it follows from is nominal.
+fn ceiling(constant: f64, uncertainty: f64, rule: String) -> Bound {
+    Bound { side: Side::AtMost, constant, inputs: Vec::new(), uncertainty, rule, warns_only: true }
+}

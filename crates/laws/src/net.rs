@@ -22,8 +22,8 @@ pub use ends::{Ends, Protocol};
 pub use stack::{Waking, far_stack_cost, sleeps, stack_cost};
 pub use way::{Kind, Transport, Way};
 
-use super::{Law, around, end_by_end, range, scaled, sum};
-use record::event::{Bound, Condition, Range, Side};
+use super::{Law, around, ceiling, end_by_end, range, scaled, sum};
+use record::event::{Bound, Condition, Range};
 
 /// One way through a card and its bus at both ends, and interrupt and protocols where it arrives,
 /// in ns.
@@ -52,7 +52,7 @@ const GATEWAY_HIGH_NS: f64 = 7.5e7;
 /// What one core moves at most through its stack with all offloads, in B/s.
 const CORE_RATE: Range = range(8e8, 3.2e9, 1.2e10);
 /// Between namespaces and guests bytes are copied, whatever rate their links claim, in B/s.
-const COPIED_RATE: Range = range(8e7, 1.5e9, 2e10);
+pub(crate) const COPIED_RATE: Range = range(8e7, 1.5e9, 2e10);
 /// For a link that reports no rate: from 1 Mbit/s to what memory copies, in B/s.
 const UNKNOWN_RATE: Range = range(1.2e5, 1e8, 2e10);
 
@@ -94,15 +94,8 @@ pub fn link_bound(way: &Way<'_>, transport: Transport) -> Option<Bound> {
     let rate = link_rate(way)?;
     let full = way.full_frames(transport);
     let share = full.payload as f64 / full.counted_bytes(way.is_shaped()) as f64;
-    Some(Bound {
-        side: Side::AtMost,
-        constant: rate * share,
-        inputs: Vec::new(),
-        uncertainty: 0.01,
-        rule: format!("{} carries {:.1} MB/s of payload", way.name(), rate * share / 1e6),
-        // Nominal, perhaps given by the user, and a radio's changes while it is used.
-        warns_only: true,
-    })
+    let rule = format!("{} carries {:.1} MB/s of payload", way.name(), rate * share / 1e6);
+    Some(ceiling(rate * share, 0.01, rule))
 }
 
 fn least(a: Range, b: Range) -> Range {

@@ -12,6 +12,7 @@ pub mod schedule;
 pub mod signal;
 pub mod switch;
 pub mod thread;
+pub mod timer;
 pub mod work;
 
 use super::{Facts, Law, range, scaled};
@@ -21,9 +22,8 @@ use bench::experiment::{Known, Site};
 use host::{Arch, Host};
 use record::event::{Condition, Range};
 use record::key::CaseId;
-use std::fmt::Display;
 pub use work::Work;
-use work::{ALIASED_SAFE_RETURNS, SAFE_RETURNS, stated};
+use work::{ALIASED_SAFE_RETURNS, SAFE_RETURNS};
 
 /// Entry, dispatch and exit without any mitigation, in cycles, and the returns on that way.
 const BARE_ENTRY: Range = range(120.0, 190.0, 280.0);
@@ -95,13 +95,18 @@ pub(crate) fn stated_entry(facts: Facts) -> Law {
     if kernel.mitigations.is_empty() {
         law = law.widened(1.1, 3.0, "the kernel does not report its mitigations");
     }
-    if kernel.container.runtime.as_deref() == Some("gvisor") {
+    if is_gvisor(site) {
         law.widened(1.0, 40.0, "gVisor handles the calls itself").counting(Condition::Seccomp)
     } else if kernel.seccomp == Some(2) {
         law.widened(1.0, 1.5, "a seccomp filter runs on every call").counting(Condition::Seccomp)
     } else {
         law
     }
+}
+
+/// Whether another kernel in a program, gVisor, answers the calls.
+pub(crate) fn is_gvisor(site: &Site) -> bool {
+    site.host.kernel.container.runtime.as_deref() == Some("gvisor")
 }
 
 struct Words<'host>(&'host Host);
@@ -134,10 +139,6 @@ impl Words<'_> {
         self.mode("meltdown", "PTI")
     }
 
-    fn has_pcid(&self) -> bool {
-        self.0.cpu.flags.iter().any(|flag| flag == "pcid")
-    }
-
     fn barrier_at_entry(&self) -> bool {
         self.mode("retbleed", "IBPB")
             || self.mode("spec_rstack_overflow", "IBPB")
@@ -166,8 +167,10 @@ type InForce = fn(&Words) -> bool;
 /// Mitigations by name, which is that of their rows and of their coefficients too, and which words
 /// mean that one is in force.
 static MITIGATIONS: [(&str, InForce); 12] = [
-    ("page-table isolation with PCID", |words| words.isolates_tables() && words.has_pcid()),
-    ("page-table isolation without PCID", |words| words.isolates_tables() && !words.has_pcid()),
+    ("page-table isolation with PCID", |words| words.isolates_tables() && words.0.cpu.has("pcid")),
+    ("page-table isolation without PCID", |words| {
+        words.isolates_tables() && !words.0.cpu.has("pcid")
+    }),
     ("IBRS written at entry and exit", |words| {
         words.writes_ibrs("spectre_v2") || words.writes_ibrs("retbleed")
     }),
@@ -219,11 +222,6 @@ pub fn rare_call(facts: Facts, call: &str, depth: u64) -> Law {
     };
     let count = |_: &str| 1.0 / depth as f64;
     Section { facts, name: "os.syscall.other", count: &count, time: &time }.law(&[call])
-}
-
-/// Kernel work as ns, with what that does.
-pub fn kernel_work(facts: Facts, cycles: Range, what: impl Display) -> Law {
-    rows::in_kernel(facts, stated(Work::of_call(cycles).cycles(facts.site), what))
 }
 
 /// What the kernel's version changes: from 3.0 to 4.20 core operations took 0.8 to 2.5 times what they

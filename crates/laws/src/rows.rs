@@ -5,10 +5,12 @@
 //! residual of the relatives, is counted in once for their sum.
 
 pub mod parse;
+pub mod table;
 
 use crate::cpu::{clocked, usual_in_kernel};
 use crate::os::learnt::learnt;
 use crate::os::process::in_memory_management;
+use crate::os::work::nested;
 use crate::os::{VERSIONS, Work};
 use crate::{Facts, Law, range, scaled, sum as both};
 pub use parse::Scale;
@@ -17,9 +19,15 @@ use record::event::Range;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// The rows of os. The build has read them.
-static OS: LazyLock<Rows> = LazyLock::new(|| {
-    Rows::read(include_str!("os.rows")).unwrap_or_else(|why| panic!("os.rows:{why}"))
+/// All rows. The build has read each file of them.
+static ROWS: LazyLock<Rows> = LazyLock::new(|| {
+    let text = concat!(
+        include_str!("os.rows"),
+        include_str!("memory.rows"),
+        include_str!("net.rows"),
+        include_str!("fs.rows"),
+    );
+    Rows::read(text).unwrap_or_else(|why| panic!("rows of laws, line {why}"))
 });
 
 /// The sums of a section by what its law's code gives.
@@ -84,12 +92,12 @@ impl Section<'_> {
 
 /// The sums of a section, by name.
 pub fn names(section: &str) -> impl Iterator<Item = &'static str> {
-    OS.sums.keys().filter(move |(of, _)| of == section).map(|(_, name)| &**name)
+    ROWS.sums.keys().filter(move |(of, _)| of == section).map(|(_, name)| &**name)
 }
 
 /// What the terms of a scale are learnt from.
 pub fn relatives(scale: Scale) -> impl Iterator<Item = &'static str> {
-    OS.relatives.get(&scale).into_iter().flatten().map(String::as_str)
+    ROWS.relatives.get(&scale).into_iter().flatten().map(String::as_str)
 }
 
 /// A sum of terms alone by the counts that its law's code gives, in the terms' unit.
@@ -97,7 +105,7 @@ pub fn range_of(section: &str, sum: &str, count: impl Fn(&str) -> f64) -> Range 
     let nothing = range(0.0, 0.0, 0.0);
     addends(section, sum).iter().fold(nothing, |all, addend| match addend.part {
         Part::Term(place) => {
-            let [low, likely, high] = OS.terms[place].ends;
+            let [low, likely, high] = ROWS.terms[place].ends;
             let times = addend.counts.iter().map(|name| count(name)).product();
             both(all, scaled(range(low, likely, high), times))
         }
@@ -106,19 +114,17 @@ pub fn range_of(section: &str, sum: &str, count: impl Fn(&str) -> f64) -> Range 
 }
 
 fn addends(section: &str, sum: &str) -> &'static [Addend] {
-    let found = OS.sums.get(&(section.to_owned(), sum.to_owned()));
-    found.unwrap_or_else(|| panic!("os.rows: [{section}] has no sum {sum}"))
+    let found = ROWS.sums.get(&(section.to_owned(), sum.to_owned()));
+    found.unwrap_or_else(|| panic!("rows of laws: [{section}] has no sum {sum}"))
 }
 
 fn stated(place: usize) -> (Scale, Law) {
-    let term = &OS.terms[place];
+    let term = &ROWS.terms[place];
     let [low, likely, high] = term.ends;
     let range = range(low, likely, high);
     let law = match term.scale {
         Scale::Stall | Scale::Core | Scale::Ns => Law::hardware(range, &term.reason),
-        Scale::Kernel | Scale::Steady | Scale::Tasks | Scale::Spaces => {
-            Law::software(range, &term.reason)
-        }
+        _ => Law::software(range, &term.reason),
     };
     (term.scale, law.unsourced_if(!term.is_sourced))
 }
@@ -142,7 +148,8 @@ fn code(facts: Facts, scale: Scale, law: Law) -> Law {
     let here = |work: fn(Range) -> Work| move |cycles: Range| work(cycles).cycles(facts.site);
     match scale {
         Scale::Kernel | Scale::Steady => law.reshaped(here(Work::of_call)),
-        Scale::Tasks | Scale::Spaces => law.reshaped(here(Work::on_pages)),
+        Scale::Tasks | Scale::Spaces | Scale::Pages => law.reshaped(here(Work::on_pages)),
+        Scale::Plain => law.reshaped(here(Work::from)),
         Scale::Stall | Scale::Core | Scale::Ns => law,
     }
 }
@@ -152,15 +159,11 @@ fn timed(facts: Facts, scale: Scale, law: Law) -> Law {
     match scale {
         Scale::Kernel | Scale::Steady | Scale::Stall | Scale::Tasks => usual_in_kernel(facts, law),
         Scale::Spaces => in_memory_management(facts, law),
+        Scale::Pages => clocked(facts, law).unsourced().times(nested(facts.site)),
+        Scale::Plain => clocked(facts, law).unsourced(),
         Scale::Core => clocked(facts, law),
         Scale::Ns => law,
     }
-}
-
-/// Cycles of the kernel's code here as ns.
-pub fn in_kernel(facts: Facts, cycles: Law) -> Law {
-    let usual = timed(facts, Scale::Kernel, cycles);
-    of_version(facts, Scale::Kernel, learnt(facts, Scale::Kernel, usual))
 }
 
 /// The kernel's work where its version is unknown.

@@ -35,9 +35,8 @@
 //!
 //! ## Prediction
 //!
-//! Noise is measured, not predicted: a machine's description does not say what else runs. What it
-//! does say is predicted: the tick's period is exact (clock_getres), a quota takes the share that it
-//! does not grant, and the loop's turn follows from clock.read.
+//! Noise is measured, not predicted: a machine's description does not say what else runs. It does say
+//! the tick's period (clock_getres), and the share that a quota does not grant.
 //!
 //! ## Reading the result
 //!
@@ -73,8 +72,7 @@ mod traces;
 
 use super::attribution::{Level, cost};
 use bench::prelude::*;
-use host::Arch;
-use laws::noise::activity as law;
+use laws::noise as law;
 use record::order::Gather;
 use round::{Settings, measure};
 
@@ -227,16 +225,12 @@ impl Experiment for Activity {
     fn law(facts: Facts, case: &Watched, _: &Case, metric: &Metric) -> Option<Prediction> {
         let site = facts.site;
         if facts.known.is_some() {
-            // No earlier figure says what an interrupt costs, or what interrupts.
-            let read_ns =
-                (metric.name == "read_to_read").then(|| read_alone_ns(facts)).flatten()?;
-            return Some(law::read_to_read_by_read_ns(read_ns).prediction());
+            return None;
         }
         let law = match metric.name.as_ref() {
-            "read_to_read" => Some(law::read_to_read_ns(site)),
-            "tick_period" => Some(law::tick_period_ns(site, cpu_of(site, case.cpu).ok())),
+            "tick_period" => Some(law::tick_period(site, cpu_of(site, case.cpu).ok())),
             "lost_throttled" => Some(law::throttled(site)),
-            "lost" => law::lost(site),
+            "lost" => law::lost(site, 1),
             _ => None,
         };
         Some(law.map_or_else(|| unknown(law::MEASURED), |law| law.prediction()))
@@ -247,15 +241,6 @@ impl Experiment for Activity {
         bench.each(series, |bench, case| measure(case, settings, bench));
         Ok(())
     }
-}
-
-/// The loop's read of the counter alone, in ns, as clock.read found it.
-fn read_alone_ns(facts: Facts) -> Option<f64> {
-    let clock = match facts.site.host.cpu.arch {
-        Arch::X86_64 => "lfence_rdtsc",
-        Arch::Aarch64 => "cntvct_isb",
-    };
-    facts.known?.get("clock.read", &CaseId::new().with("clock", clock), "cost")
 }
 
 fn cpu_of(site: &Site, cpu: Where) -> Result<usize, Skip> {

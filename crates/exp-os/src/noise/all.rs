@@ -52,8 +52,7 @@ mod written;
 
 use bench::prelude::*;
 use host::format_cpus;
-use laws::noise::activity::MEASURED;
-use laws::noise::all as law;
+use laws::noise::{self as law, MEASURED};
 
 bench::experiment!(All);
 
@@ -162,7 +161,8 @@ impl Experiment for All {
         if facts.known.is_some() {
             return None;
         }
-        let law = law::lost(facts.site).filter(|_| metric.name == "lost");
+        let law = law::lost(facts.site, facts.site.cpus.len());
+        let law = law.filter(|_| metric.name == "lost");
         Some(law.map_or_else(|| unknown(MEASURED), |law| law.prediction()))
     }
 

@@ -17,10 +17,11 @@
 //!
 //! ## Prediction
 //!
-//! `arm` is two system calls and two changes of the timers' tree. `lateness` is that of
-//! noise.wakeup: the slack (if the timer has one), the exit from idle, the timer's interrupt and a
-//! switch. timerfd and setitimer have no slack. The derived predictions use the figures of
-//! os.syscall and os.switch.
+//! `arm` is two system calls and two changes of the timers' tree. `lateness` is the slack
+//! (/proc/self/timerslack_ns; timerfd and setitimer have none), the exit from the deepest idle state
+//! that pays within the delay, the timer's interrupt and a switch; in a guest also the hypervisor's
+//! part in halts and timers, on a real-time kernel the softirq thread's switch. The derived
+//! predictions use the figures of os.syscall and os.switch.
 //!
 //! ## Reading the result
 //!
@@ -39,10 +40,10 @@
 //! [linux] kernel/time/hrtimer.c, itimer.c and fs/timerfd.c. The tree's cycles are an estimate.
 
 use crate::noise::wakeup::load::Loads;
+use crate::noise::wakeup::{Load, Slack};
 use bench::prelude::*;
-use laws::noise::wakeup::{self as law, Load, Slack, Sleep};
 use laws::os;
-use laws::rows::Section;
+use laws::os::timer::{self as law, Wait};
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::memory::SharedWords;
 use metal::process::Child;
@@ -157,14 +158,11 @@ impl Experiment for Timer {
 
     fn law(facts: Facts, case: &Timed, _: &Case, metric: &Metric) -> Option<Prediction> {
         let law = match (case.delay, &*metric.name) {
-            (None, "arm") if os::says_more(facts) => {
-                let way = |_: &str| os::entry(facts);
-                Section { facts, name: "os.timer", count: &|_| 0.0, time: &way }.law(&["arm"])
-            }
-            (Some(delay), "lateness") if facts.known.is_none_or(law::tells) => {
-                let load = case.load.unwrap_or(Load::Idle);
-                let slack = case.slack.or(Some(Slack::Least));
-                law::latency(facts, &Sleep { load, slack, ..Sleep::plain(delay) })
+            (None, "arm") if os::says_more(facts) => law::arm(facts),
+            (Some(ns), "lateness") if facts.known.is_none_or(law::is_known) => {
+                let is_crowded = case.load == Some(Load::Same);
+                let has_slack = case.slack == Some(Slack::Default);
+                law::lateness(facts, Wait { ns, is_crowded, has_slack })
             }
             _ if facts.known.is_some() => return None,
             (None, _) => return Some(unknown("not measured: it is cancelled and wakes no thread")),

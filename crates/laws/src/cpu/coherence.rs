@@ -17,7 +17,7 @@
 //! 90), between clusters 152 to 260, between cores of a mesh 46 to 180.
 
 use super::{clocked, core, cycles_of, is_guest};
-use crate::{Facts, Law, product, range};
+use crate::{Facts, Law, designs, product, range};
 use bench::experiment::Site;
 use host::{Arch, Core, Distance, LogicalCpu};
 use record::event::{Condition, Range};
@@ -31,19 +31,6 @@ const CLUSTER_CPUS_MAX: usize = 4;
 /// Complexes of a package up to which AMD's is a desktop's, and up to which it is one die of Zen.
 const DESKTOP_COMPLEXES_MAX: usize = 4;
 const DIE_COMPLEXES_MAX: usize = 2;
-
-/// Between siblings the line stays in the first-level cache that they share: cycles of two locked
-/// instructions. On Zen 5 siblings take almost as long as two cores; no source says why.
-fn siblings_cycles(core: Core) -> Range {
-    match core {
-        Core::Zen5 | Core::Zen5c => range(26.0, 100.0, 125.0),
-        Core::Zen | Core::ZenPlus | Core::Zen3 | Core::Zen4 | Core::Zen4c => {
-            range(28.0, 38.0, 48.0)
-        }
-        Core::GoldenCove | Core::RaptorCove | Core::RedwoodCove => range(18.0, 23.0, 38.0),
-        _ => range(18.0, 29.0, 45.0),
-    }
-}
 
 /// What carries lines between cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,14 +83,18 @@ impl Fabric {
         };
         let ns = |low, likely, high| Cluster::Ns(range(low, likely, high));
         let (cluster, socket, remote) = match self {
-            Ring => (Cluster::Cycles(ring_cycles(core)), (30.0, 70.0, 130.0), (85.0, 125.0, 220.0)),
+            Ring => (
+                Cluster::Cycles(designs::cell("line.ring", core)),
+                (30.0, 70.0, 130.0),
+                (85.0, 125.0, 220.0),
+            ),
             Rings => (ns(28.0, 44.0, 75.0), (40.0, 65.0, 120.0), (70.0, 122.0, 220.0)),
             Mesh => (ns(38.0, 49.0, 85.0), (45.0, 75.0, 140.0), (90.0, 118.0, 220.0)),
             Tiles => (ns(44.0, 64.0, 110.0), (50.0, 85.0, 150.0), (95.0, 135.0, 240.0)),
             Complexes => {
                 let [socket, remote] = between_complexes(site);
                 return Costs {
-                    cluster: Cluster::Cycles(complex_cycles(core)),
+                    cluster: Cluster::Cycles(designs::cell("line.complex", core)),
                     socket,
                     remote,
                     what,
@@ -115,28 +106,6 @@ impl Fabric {
         };
         let [socket, remote] = [socket, remote].map(|(low, likely, high)| range(low, likely, high));
         Costs { cluster, socket, remote, what }
-    }
-}
-
-/// Between two cores of a ring.
-fn ring_cycles(core: Core) -> Range {
-    match core {
-        Core::SunnyCove | Core::WillowCove | Core::CypressCove => range(90.0, 122.0, 190.0),
-        Core::GoldenCove | Core::RaptorCove | Core::RedwoodCove | Core::LionCove => {
-            range(100.0, 160.0, 230.0)
-        }
-        _ => range(62.0, 90.0, 160.0),
-    }
-}
-
-/// Between two cores of a complex.
-fn complex_cycles(core: Core) -> Range {
-    match core {
-        Core::Zen | Core::ZenPlus => range(88.0, 110.0, 150.0),
-        Core::Zen2 => range(70.0, 92.0, 210.0),
-        Core::Zen4 | Core::Zen4c => range(80.0, 99.0, 130.0),
-        Core::Zen5 | Core::Zen5c => range(95.0, 122.0, 165.0),
-        _ => range(64.0, 88.0, 130.0),
     }
 }
 
@@ -185,7 +154,10 @@ pub fn transfer(facts: Facts, distance: Option<Distance>) -> Law {
     let Costs { cluster, socket, remote, what } = fabric(site).costs(site);
     let siblings = || {
         let why = "the line stays in the caches that both siblings share";
-        clocked(facts, cycles_of(siblings_cycles(core(site)), why, "published figures"))
+        clocked(
+            facts,
+            cycles_of(designs::cell("line.siblings", core(site)), why, "published figures"),
+        )
     };
     let between = |ns, whom| {
         let why = format!("a modified line between {whom} over {what} (published figures)");
@@ -248,7 +220,7 @@ fn fabric(site: &Site) -> Fabric {
         let is_cluster = (2..=CLUSTER_CPUS_MAX).contains(&sharing(site));
         return if is_cluster { Fabric::ArmClusters } else { Fabric::ArmMesh };
     }
-    let has_tiles = cpu.flags.iter().any(|flag| flag == "amx_tile");
+    let has_tiles = cpu.has("amx_tile");
     let core = core(site);
     let is_among = |first: Core, last: Core| (first..=last).contains(&core);
     match core {

@@ -5,9 +5,9 @@ use super::peak::{
     Arithmetic, Op, Threads, distinct_cores, measured_peak, peak_rate, per_cycle, thread_cpus,
 };
 use super::{best_core_clock, cycles_text};
-use crate::{Facts, Law, range};
+use crate::{Facts, Law, ceiling, range};
 use bench::experiment::Site;
-use record::event::{Bound, Range, Side};
+use record::event::{Bound, Range};
 
 /// Share of the peak that a well-made product reaches in the shapes of a factorisation. Libraries
 /// reach 0.9 in square products of thousands; here one dimension is the width of a block.
@@ -85,15 +85,11 @@ pub fn solve_bound(site: &Site, threads: usize) -> Bound {
     let (constant, firm) = fused(site)
         .and_then(|fused| per_cycle(site, fused, &cpus))
         .unwrap_or((MOST_PER_CYCLE, false));
-    Bound {
-        side: Side::AtMost,
-        constant: constant * cores as f64,
-        inputs: vec![("core_hz".to_owned(), 1)],
-        uncertainty: 0.05,
-        rule: format!("at most {constant} operations a cycle of {cores} cores, at the core clock"),
-        // The other cores' clocks are not known.
-        warns_only: threads > 1 || !firm,
-    }
+    let rule = format!("at most {constant} operations a cycle of {cores} cores, at the core clock");
+    let inputs = vec![("core_hz".to_owned(), 1)];
+    // The other cores' clocks are not known.
+    let warns_only = threads > 1 || !firm;
+    Bound { inputs, warns_only, ..ceiling(constant * cores as f64, 0.05, rule) }
 }
 
 /// The fused operation on f64 at the greatest width: without one, the product's plain kernel runs.

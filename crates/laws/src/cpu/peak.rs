@@ -7,12 +7,12 @@ mod units;
 
 use super::instruction::published_latency;
 use super::{best_core_clock, cycles_text, is_guest};
-use crate::{Facts, Law, range};
+use crate::{Facts, Law, ceiling, range};
 use bench::experiment::{Field, Fields, Site};
 use bench::{case, rows, symbols};
 use host::{Arch, Core};
 use metal::peak;
-use record::event::{Bound, Condition, Range, Side};
+use record::event::{Bound, Condition, Range};
 use record::key::Value;
 use units::starts;
 
@@ -266,19 +266,14 @@ pub fn chain_latency(site: &Site, arithmetic: Arithmetic, cpus: &[usize]) -> Opt
 /// The bound of a rate: operations per cycle x the core clocks of the same round.
 pub fn peak_bound(site: &Site, arithmetic: Arithmetic, threads: usize) -> Option<Bound> {
     let (constant, firm) = per_cycle(site, arithmetic, &thread_cpus(site, threads))?;
-    Some(Bound {
-        side: Side::AtMost,
-        constant,
-        inputs: vec![(CORES_HZ.to_owned(), 1)],
-        uncertainty: 0.02,
-        rule: format!(
-            "{constant:.4} operations per cycle ({:.4} instructions of {} lanes) x the round's core \
-             clock at this width x cores",
-            constant / arithmetic.operations(),
-            arithmetic.lanes(),
-        ),
-        warns_only: !firm,
-    })
+    let rule = format!(
+        "{constant:.4} operations per cycle ({:.4} instructions of {} lanes) x the round's core \
+         clock at this width x cores",
+        constant / arithmetic.operations(),
+        arithmetic.lanes(),
+    );
+    let inputs = vec![(CORES_HZ.to_owned(), 1)];
+    Some(Bound { inputs, warns_only: !firm, ..ceiling(constant, 0.02, rule) })
 }
 
 /// The share of [`per_cycle`] x core clock x cores that is reached.

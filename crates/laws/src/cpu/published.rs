@@ -3,7 +3,7 @@
 //! docs/REFERENCES.md. What no source was found for is unknown: then the range that the known
 //! designs span.
 
-use crate::range;
+use crate::{designs, range};
 use host::{Arch, Core};
 use record::event::Range;
 use std::collections::BTreeMap;
@@ -102,50 +102,23 @@ fn figure(text: &'static str, by: &'static str) -> Option<Figure> {
     Some(Figure(low.parse().ok()?, high.parse().ok()?, letters))
 }
 
-/// The column of a design: its own, or that of one with the same execution units. LLVM's model behind
-/// Bulldozer's column is of Piledriver (bdver2).
-fn design(core: Core) -> Option<&'static str> {
-    Some(match core {
-        Core::SandyBridge | Core::IvyBridge => "IvyBridge",
-        Core::Haswell => "Haswell",
-        Core::Broadwell => "Broadwell",
-        Core::SkylakeClient | Core::SkylakeServer | Core::PalmCove => "Skylake",
-        Core::SunnyCove | Core::WillowCove | Core::CypressCove => "SunnyCove",
-        Core::GoldenCove | Core::RaptorCove => "GoldenCove",
-        Core::RedwoodCove => "RedwoodCove",
-        Core::LionCove => "LionCove",
-        Core::Gracemont | Core::Crestmont => "Gracemont",
-        Core::Skymont => "Skymont",
-        Core::Silvermont | Core::Airmont => "Silvermont",
-        Core::Bulldozer | Core::Piledriver => "Bulldozer",
-        Core::Zen | Core::ZenPlus => "Zen",
-        Core::Zen2 => "Zen2",
-        Core::Zen3 => "Zen3",
-        Core::Zen4 | Core::Zen4c => "Zen4",
-        Core::Zen5 | Core::Zen5c => "Zen5",
-        Core::CortexA53 | Core::CortexA55 => "CortexA53",
-        Core::CortexA57 | Core::CortexA72 => "CortexA57",
-        Core::CortexA76 | Core::NeoverseN1 => "NeoverseN1",
-        Core::CortexA710 | Core::NeoverseN2 => "NeoverseN2",
-        Core::CortexX1 | Core::NeoverseV1 => "NeoverseV1",
-        Core::CortexX3 | Core::NeoverseV2 => "NeoverseV2",
-        Core::ThunderX2 => "ThunderX2",
-        Core::Tsv110 => "Tsv110",
-        Core::AppleFirestorm => "Firestorm",
-        Core::AppleIcestorm => "Icestorm",
-        _ => return None,
-    })
+/// The column of a design: its own, or that of one with the same execution units.
+fn design(core: Core) -> String {
+    match designs::row("instruction.columns", core, "any") {
+        (row, true) => row.note.clone(),
+        _ => format!("{core:?}"),
+    }
 }
 
 /// What is published of a row for a design, else the range of the known designs: of its
 /// architecture, or of both where those are few. `None`: no source was found for any design.
 pub(super) fn published(arch: Arch, core: Core, name: &str, measure: Measure) -> Option<Published> {
     let table = Table::for_arch(arch);
-    let own = design(core).and_then(|design| {
-        let Figure(low, high, letters) = table.figure(name, design, measure)?;
+    let design = design(core);
+    let own = table.figure(name, &design, measure).map(|Figure(low, high, letters)| {
         let cited = table.cited(letters);
         let source = format!("published for {design} {cited}, applied to {}", core.name());
-        Some(Published { cycles: between(low, high), source, is_own: true })
+        Published { cycles: between(low, high), source, is_own: true }
     });
     own.or_else(|| {
         let other = if arch == Arch::X86_64 { Arch::Aarch64 } else { Arch::X86_64 };
@@ -171,9 +144,9 @@ pub(super) fn published(arch: Arch, core: Core, name: &str, measure: Measure) ->
 
 /// A design's own figure, of whichever architecture it is.
 pub(super) fn design_range(core: Core, name: &str, measure: Measure) -> Option<Range> {
-    let design = design(core)?;
+    let design = design(core);
     let found =
-        [&X86_64, &AARCH64].into_iter().find_map(|table| table.figure(name, design, measure));
+        [&X86_64, &AARCH64].into_iter().find_map(|table| table.figure(name, &design, measure));
     found.map(|Figure(low, high, _)| between(low, high))
 }
 
@@ -190,7 +163,7 @@ fn between(low: f64, high: f64) -> Range {
 #[cfg(test)]
 mod tests {
     use super::Measure::{Latency, Throughput};
-    use super::{AARCH64, Figure, X86_64, design, published, whole_latency};
+    use super::{AARCH64, Figure, X86_64, design, designs, published, whole_latency};
     use host::{Arch, Core};
 
     #[test]
@@ -221,12 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn every_design_has_a_column_of_its_architecture() {
-        for core in Core::ALL {
-            if let Some(design) = design(*core) {
-                let columns = X86_64.designs.iter().chain(&AARCH64.designs);
-                assert_eq!(columns.filter(|one| **one == design).count(), 1, "{design}");
-            }
+    fn every_column_is_one_of_a_design() {
+        let known: Vec<String> = Core::ALL.iter().map(|core| design(*core)).collect();
+        for column in X86_64.designs.iter().chain(&AARCH64.designs) {
+            assert!(known.iter().any(|one| one == column), "{column}");
+        }
+        for row in designs::table("instruction.columns").iter().filter(|row| !row.note.is_empty()) {
+            let columns = X86_64.designs.iter().chain(&AARCH64.designs);
+            assert_eq!(columns.filter(|one| **one == row.note).count(), 1, "{}", row.note);
         }
     }
 

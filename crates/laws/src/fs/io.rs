@@ -25,23 +25,8 @@ use bench::experiment::Site;
 use host::block::Disk;
 use record::event::{Condition, Range};
 
-/// A page of the cache looked up, the first of an operation and each further, in cycles.
-const LOOK_UP: Range = range(120.0, 400.0, 1600.0);
-const NEXT_PAGE: Range = range(20.0, 120.0, 600.0);
-/// A write into the page cache: what the file system does for the operation, and for each page.
-const BEGIN: Range = range(150.0, 900.0, 8000.0);
-const DIRTY: Range = range(50.0, 350.0, 3500.0);
 /// Bytes per ns of a copy between cache and user, where the data is in some cache or in memory.
 const COPY: Range = range(3.0, 14.0, 80.0);
-/// An operation past the cache, by a call that sleeps, and by a ring, in cycles; and each page of
-/// it.
-const BLOCKED: Range = range(5e3, 1.8e4, 1.2e5);
-const RINGED: Range = range(2e3, 1e4, 9e4);
-const PINNED: Range = range(15.0, 110.0, 900.0);
-/// A flush: a request of its own, slept for, and perhaps the journal.
-const SYNCED: Range = range(4e3, 2.5e4, 3e5);
-/// What a cold page needs beyond a cached one.
-const FETCHED: Range = range(1.5e3, 1e4, 9e4);
 
 /// What a class of devices does beside reads.
 struct Writing {
@@ -355,16 +340,13 @@ impl<'law> Basis<'law> {
             let told = format!("{ns:.0} ns of CPU for 4 KiB (measured by fs.read)");
             return Law::software(sum(each, more), told);
         }
-        let (each, mut what) = match work.engine {
-            Engine::Uring => (RINGED, "a request submitted and completed through a ring"),
-            Engine::Psync => (BLOCKED, "a request, a sleep and a wake-up"),
+        let request = match work.engine {
+            Engine::Uring => "uring",
+            Engine::Psync => "psync",
         };
-        let mut cycles = sum(each, scaled(PINNED, work.pages()));
-        if work.waits_for_flush() {
-            cycles = sum(cycles, SYNCED);
-            what = "a request and a flush, with a sleep for each";
-        }
-        let cost = kernel_work(facts, cycles, what);
+        let sums = [request, "SYNCED"];
+        let sums = if work.waits_for_flush() { &sums[..] } else { &sums[..1] };
+        let cost = kernel_work(facts, sums, work.pages());
         let law = match work.mode {
             Mode::Direct => cost,
             Mode::Cold => {
@@ -430,20 +412,16 @@ fn flush(disk: Option<&Disk>, writing: &Writing) -> Range {
 
 /// The kernel's part of an operation through the page cache, and the copy.
 fn in_memory(facts: Facts, work: &Work) -> Law {
-    let (mut cycles, what) = match work.op {
-        Op::Read => (sum(LOOK_UP, scaled(NEXT_PAGE, work.pages() - 1.0)), "page-cache lookups"),
-        Op::Write => (sum(BEGIN, scaled(DIRTY, work.pages())), "pages looked up and marked dirty"),
-    };
-    if work.mode == Mode::Cold {
-        cycles = sum(cycles, scaled(FETCHED, 0.5));
-    }
+    let found = if work.is_read() { "read" } else { "write" };
+    let sums = [found, "fetched"];
+    let sums = if work.mode == Mode::Cold { &sums[..] } else { &sums[..1] };
     let usual = || {
         let what = format!("{} bytes copied at {} to {} GB/s", work.block, COPY.low, COPY.high);
         Law::hardware(inverse(work.bytes(), COPY), what)
     };
     // One buffer, and pages that were read or written a while ago.
     let copy = kernel_copy(facts, work.bytes(), f64::INFINITY).unwrap_or_else(usual);
-    entry(facts) + kernel_work(facts, cycles, what) + copy
+    entry(facts) + kernel_work(facts, sums, work.pages()) + copy
 }
 
 /// CPU time of such a block read past the cache by fs.read, in ns.

@@ -7,9 +7,11 @@
 //! fs_mark 30 to 100 thousand files a second without syncs), not measured kernel by kernel.
 
 use super::journal::{Keeper, keeper, round_trip};
-use super::{file_system, way, work};
-use crate::cpu::is_guest;
-use crate::os::measured_call;
+use super::{file_system, way};
+use crate::cpu::{clocked, is_guest};
+use crate::os::learnt::learnt;
+use crate::os::{self, measured_call};
+use crate::rows::Scale;
 use crate::{Facts, Law, range, scaled};
 use bench::device::mount_of;
 use bench::experiment::{Domain, Site};
@@ -159,6 +161,12 @@ fn of_kind(facts: Facts, kind: Keeper, row: &Work) -> Law {
     let Range { low, likely, high } = row.cycles;
     let low = if kind == Keeper::Unknown { 0.3 * low } else { low * f64::min(factor, 1.0) };
     work(facts, range(low, likely * factor, high * slow), row.what).counting(Condition::Journal)
+}
+
+/// Cycles of the kernel, in ns.
+fn work(facts: Facts, cycles: Range, what: &str) -> Law {
+    let cycles = os::Work::from(cycles).law(facts.site, what).unsourced();
+    learnt(facts, Scale::Plain, clocked(facts, cycles))
 }
 
 /// The like of the call, where os.syscall measured it.

@@ -18,15 +18,6 @@ use host::block::Disk;
 use record::event::Range;
 use record::key::CaseId;
 
-/// Block layer, driver, interrupt and wake-up of a read that a device answers, in cycles.
-const DEVICE_READ: Range = range(5e3, 1.5e4, 7e4);
-/// Cycles that a hypervisor adds for the notification and the interrupt.
-const GUEST_READ: Range = range(0.0, 1.5e4, 1.8e5);
-/// A page taken for the cache, entered in its index, and later given up, in cycles.
-const PAGE_IN: Range = range(200.0, 1200.0, 5000.0);
-/// What blocks in no order cost beyond those in order: the index and the tables are cold, in
-/// cycles.
-const NO_ORDER: Range = range(0.0, 250.0, 2500.0);
 /// Bytes per ns that the kernel copies from memory, as one CPU usually does …
 const COPIED: Range = range(3.0, 10.0, 60.0);
 /// … and what of that time is left where caches hold the file, or a part of it.
@@ -135,7 +126,7 @@ pub fn cpu(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         return copy;
     }
     let copy = copy.or_else(|| cached(facts.as_prior(), read))?;
-    let (kernel, page) = (kernel(facts), work(facts, PAGE_IN, "a page allocated"));
+    let (kernel, page) = (kernel(facts), work(facts, &["PAGE_IN"], 1.0));
     let law = match read.mode {
         _ if read.is_ahead() => {
             // A window is a request or several, and its blocks share them.
@@ -199,7 +190,7 @@ fn cached(facts: Facts, read: &Read) -> Option<Law> {
     let moved = product(inverse(BLOCK_BYTES, rate), share);
     let law = call
         + Law::hardware(moved, format!("4 KiB from {place} at {from}"))
-        + read.is_random().then(|| work(facts, NO_ORDER, ""));
+        + read.is_random().then(|| work(facts, &["NO_ORDER"], 1.0));
     let law = law.when(is_guest(site), |law| law.widened(1.0, 1.3, "shared with other guests"));
     Some(law.widened(1.0, 1.15, "timing each read costs two clock reads"))
 }
@@ -210,7 +201,7 @@ fn alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         return measured_alone(facts, below, read);
     }
     let device = reading(facts.site, below.disk, read.size as f64);
-    let page = (!read.mode.is_direct()).then(|| work(facts, PAGE_IN, "a page allocated"));
+    let page = (!read.mode.is_direct()).then(|| work(facts, &["PAGE_IN"], 1.0));
     let law = device.block(read.pattern).clone() + kernel(facts) + page;
     Some(unless_plain(facts, below, law, read))
 }
@@ -248,7 +239,7 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         return None;
     }
     let copy = cached(facts, read).or_else(|| cached(facts.as_prior(), read))?;
-    let copies = copy + work(facts, PAGE_IN, "a page allocated");
+    let copies = copy + work(facts, &["PAGE_IN"], 1.0);
     let first = measured_fault(facts, "random", "off", "major_latency");
     let first = first.map_or(device.random.range, |ns| range(0.3 * ns, ns, 2.0 * ns));
     let once = scaled(first, 1.0 / blocks);
@@ -287,9 +278,8 @@ fn unless_plain(facts: Facts, below: Below, law: Law, read: &Read) -> Law {
 
 /// What is not the device's of a read that it answers, in ns.
 pub fn kernel(facts: Facts) -> Law {
-    let exits = || work(facts, GUEST_READ, "exits to the hypervisor");
-    let kernel = work(facts, DEVICE_READ, "block layer, interrupt and wake-up");
-    kernel + is_guest(facts.site).then(exits)
+    let exits = || work(facts, &["GUEST_READ"], 1.0);
+    work(facts, &["DEVICE_READ"], 1.0) + is_guest(facts.site).then(exits)
 }
 
 /// What memory.fault measured, in ns.

@@ -9,10 +9,11 @@
 //! to 100 µs more in `exe` than in `rtt`.
 
 use super::{BLOCK_BYTES, Mode, Pattern, figures, middle, read_figures};
-use crate::{Facts, Law, around, end_by_end, inverse, range};
+use crate::net::COPIED_RATE;
+use crate::{Facts, Law, around, ceiling, end_by_end, inverse, range};
 use bench::experiment::{self, Site};
 use bench::symbols;
-use record::event::{Bound, Range, Side};
+use record::event::{Bound, Range};
 use record::key::CaseId;
 use std::net::IpAddr;
 
@@ -25,8 +26,6 @@ const FAST_BITS: u64 = 10_000_000_000;
 const GATEWAY_HIGH_NS: f64 = 1.5e8;
 /// For a link that reports no rate: from 10 Mbit/s to what memory copies, in B/s.
 const UNKNOWN_RATE: Range = range(1.2e6, 2e8, 2e10);
-/// Between namespaces and guests bytes are copied, whatever rate their links claim, in B/s.
-const COPIED_RATE: Range = range(8e7, 1.5e9, 2e10);
 /// What a server takes for a request that its memory answers, in ns; and the worst disk behind it.
 const SERVER_MEMORY: Range = range(2e3, 2e4, 2e5);
 const SERVER_DISK_NS: f64 = 2.5e7;
@@ -238,15 +237,8 @@ pub fn link_bound(site: &Site, way: &Way) -> Option<Bound> {
         Link::Wired | Link::Wireless => stated_bits(site, way)?,
         _ => return None,
     };
-    Some(Bound {
-        side: Side::AtMost,
-        constant: bits / 8.0,
-        inputs: Vec::new(),
-        uncertainty: 0.01,
-        rule: format!("a link of {:.0} Mbit/s carries {:.1} MB/s", bits / 1e6, bits / 8e6),
-        // Nominal, and the wireless one changes while it is used.
-        warns_only: true,
-    })
+    let rule = format!("a link of {:.0} Mbit/s carries {:.1} MB/s", bits / 1e6, bits / 8e6);
+    Some(ceiling(bits / 8.0, 0.01, rule))
 }
 
 fn stated_bits(site: &Site, way: &Way) -> Option<f64> {

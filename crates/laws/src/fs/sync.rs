@@ -82,13 +82,6 @@ struct Waits {
     has_journal: bool,
 }
 
-/// Cycles of the kernel around one request that is waited for: file system, block layer, interrupt
-/// and wake-up.
-const AROUND_A_WAIT: Range = range(5e3, 2.2e4, 1e5);
-/// Cycles of a buffered write of a block and of a sync that has nothing to do.
-const IN_MEMORY: Range = range(8e2, 2.6e3, 1e4);
-/// Cycles of making a file and closing it, without any device.
-const MADE: Range = range(6e3, 3e4, 2e5);
 /// Bytes per ns that are copied into the page cache.
 const COPIED: Range = range(1.5, 7.0, 30.0);
 /// A direct durable write measured by fs.io against the same one here.
@@ -280,7 +273,7 @@ fn device_ns(facts: Facts, sync: &Sync, device: &Durable, waits: &Waits) -> Law 
     let many = |count: Range, each: Law| each.reshaped(|each| times(count, each));
     let mut law = many(waits.writes, device.write.clone())
         + device.flush.clone().map(|flush| many(waits.flushes, flush))
-        + many(sum(waits.writes, waits.flushes), work(facts, AROUND_A_WAIT, ""));
+        + many(sum(waits.writes, waits.flushes), work(facts, &["WAIT"], 1.0));
     let further = (sync.bytes() as f64 - BLOCK_BYTES).max(0.0);
     if further > 0.0 && sync.write != Write::Nothing {
         let Range { low, likely, high } = device.class.rate;
@@ -305,10 +298,10 @@ fn software(facts: Facts, sync: &Sync) -> Law {
         (Write::Create, _) => 5.0,
         _ => 2.0,
     };
-    let cycles = match sync.write {
-        Write::Nothing => range(50.0, 300.0, 3e3),
-        Write::Create => sum(IN_MEMORY, MADE),
-        _ => IN_MEMORY,
+    let sums: &[&str] = match sync.write {
+        Write::Nothing => &["IDLE"],
+        Write::Create => &["BUFFERED", "MADE"],
+        _ => &["BUFFERED"],
     };
     let copy = match sync.write == Write::Nothing || sync.call == Call::DirectDsync {
         true => NOTHING,
@@ -316,7 +309,7 @@ fn software(facts: Facts, sync: &Sync) -> Law {
     };
     way(facts).times(calls)
         + Law::hardware(copy, "")
-        + work(facts, cycles, &format!("{calls:.0} system calls")).by(range(0.8, 1.0, 1.5))
+        + work(facts, sums, 1.0).by(range(0.8, 1.0, 1.5))
 }
 
 #[cfg(test)]

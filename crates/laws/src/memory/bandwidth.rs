@@ -15,10 +15,10 @@ use super::{LINE, Level, level_latency};
 use crate::cpu::coherence::is_large_of_complexes;
 use crate::cpu::peak::{CORES_HZ, distinct_cores};
 use crate::cpu::{best_core_clock, core, is_guest, knows_clock};
-use crate::{Facts, Law, around, inverse, product, range, scaled};
+use crate::{Facts, Law, around, ceiling, inverse, product, range, scaled};
 use bench::experiment::Site;
 use host::Core;
-use record::event::{Bound, Range, Side};
+use record::event::{Bound, Range};
 use record::quantity::render;
 use record::unit::Unit;
 use std::collections::BTreeSet;
@@ -46,10 +46,6 @@ pub fn bytes_per_cycle(site: &Site, of: &Transfer, cpus: &[usize]) -> Option<f64
     Some(per_cycle(site, &row, of))
 }
 
-fn at_most(constant: f64, uncertainty: f64, rule: String) -> Bound {
-    Bound { side: Side::AtMost, constant, inputs: Vec::new(), uncertainty, rule, warns_only: true }
-}
-
 /// No thread moves more than its core's memory instructions do at the core clock of the round,
 /// which the samples carry summed over the cores.
 pub fn instructions_bound(site: &Site, of: &Transfer) -> Option<Bound> {
@@ -60,13 +56,13 @@ pub fn instructions_bound(site: &Site, of: &Transfer) -> Option<Bound> {
         core.name()
     );
     let inputs = vec![(CORES_HZ.to_owned(), 1)];
-    Some(Bound { inputs, warns_only: !row.reached.0, ..at_most(bytes, 0.03, rule) })
+    Some(Bound { inputs, warns_only: !row.reached.0, ..ceiling(bytes, 0.03, rule) })
 }
 
 /// The nominal rate only warns: it is what modules are set to, not what was measured.
 pub fn nominal_bound(site: &Site) -> Option<Bound> {
     let (peak, from) = stated_peak(site)?;
-    Some(at_most(peak, 0.02, format!("{} by {from}", render(peak, Unit::BPerS))))
+    Some(ceiling(peak, 0.02, format!("{} by {from}", render(peak, Unit::BPerS))))
 }
 
 /// Two limits of one stream: at best the lesser; the nearer they are the more they add up.

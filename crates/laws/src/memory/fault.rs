@@ -1,10 +1,6 @@
 //! Laws of page faults: an exception's way in and out, the kernel's work, the bytes that are
 //! cleared or copied; and for a page that is on a device, the device's read.
-//!
-//! The kernel's cycles are starting values for Linux 5.x and 6.x, adjusted on one virtual machine
-//! and else written from memory of usual figures (lmbench's `lat_pagefault` prints 0.1 to 0.3 µs
-//! for a page in the cache, will-it-scale's `page_fault1` about 0.5 to 1 µs for an anonymous one),
-//! not measured kernel by kernel. Faults that a device answers stand in `fault/device.rs`.
+//! The kernel's cycles are in `memory.rows`; faults that a device answers stand in `fault/device.rs`.
 
 mod device;
 
@@ -13,33 +9,16 @@ pub use device::{Major, major, read_bytes, window, window_bytes_per_fault};
 use super::Level;
 use super::measured::{measured_copy, moved};
 use super::transfer::Op;
-use crate::cpu::{clocked, is_guest};
-use crate::os::learnt::corrected;
+use crate::cpu::is_guest;
 use crate::os::signal::{EXCEPTION, Operation, signal};
 use crate::os::{self, measured_call};
-use crate::{Facts, Law, inverse, range, scaled, sum};
+use crate::rows::Section;
+use crate::{Facts, Law, inverse, range, scaled};
 use bench::experiment::{Known, Site};
 use bench::symbols;
 use record::event::{Condition, Range};
 use record::key::CaseId;
 
-/// A page's area found, a page taken, charged, entered in the table and the lists; without the
-/// clearing.
-const ANONYMOUS: Range = range(450.0, 1200.0, 3200.0);
-/// The zero page entered.
-const ZERO: Range = range(220.0, 600.0, 1800.0);
-/// A page of the cache looked up, its count raised, entered.
-const FILE: Range = range(280.0, 850.0, 2600.0);
-/// Each further page that fault-around enters.
-const AROUND: Range = range(10.0, 35.0, 110.0);
-/// As anonymous, and an entry in the index of the shared object.
-const SHARED: Range = range(800.0, 2100.0, 6000.0);
-/// As anonymous, and the old page given up.
-const COPY: Range = range(500.0, 1500.0, 4200.0);
-/// A large page found, perhaps made, a table kept for later.
-const HUGE: Range = range(2000.0, 8000.0, 60_000.0);
-/// An area split and joined by mprotect, beyond its way in and out.
-const PROTECT: Range = range(900.0, 2200.0, 6000.0);
 /// Base pages that fault-around maps: 64 KiB of 4 KiB pages (`fault_around_bytes`).
 const AROUND_BYTES: f64 = 65_536.0;
 /// Bytes per ns that the kernel clears of a page that was in a cache a moment ago, and of memory.
@@ -75,34 +54,36 @@ impl Touch {
 
 /// One fault that needs no device, in ns.
 pub fn minor(facts: Facts, fault: Touch) -> Law {
-    let (site, known) = (facts.site, facts.known);
-    let page = base_bytes(site);
-    let (cycles, what, bytes) = match fault {
-        Touch::Anonymous => (ANONYMOUS, "a page allocated and mapped", page),
-        Touch::Zero => (ZERO, "the zero page mapped", 0.0),
-        Touch::Huge => (HUGE, "a huge page allocated and mapped", huge_bytes(site)),
-        Touch::File => (FILE, "a page looked up in the page cache and mapped", 0.0),
-        Touch::FileAround => (
-            sum(FILE, scaled(AROUND, (AROUND_BYTES / page).max(1.0) - 1.0)),
-            "a page looked up in the page cache and mapped with its neighbours",
-            0.0,
-        ),
-        Touch::Shared => (SHARED, "a page allocated, added to the object's index and mapped", page),
-        Touch::Copy => (COPY, "a page allocated, the shared page released", page),
-        _ => return protect(facts),
-    };
-    let moved = (bytes > 0.0).then(|| {
-        let (rate, from) = match fault {
-            Touch::Copy => kernel_rate(known.and_then(measured_copy), COPIED_OVER_MEMORY, COPIED),
-            Touch::Huge => clear_rate(known),
-            // By what one CPU wrote to its second cache, else to what is nearest to that.
-            _ => kernel_rate(known.and_then(measured_inner_write), CLEARED_OVER_L2, CLEAR_WARM),
-        };
-        Law::hardware(inverse(bytes, rate), format!("{bytes:.0} bytes at {from}"))
-    });
+    let nested = is_guest(facts.site) && fault != Touch::Protect;
     let why = "a guest's page tables are nested, and the host may also have to allocate the memory";
-    (way(facts) + kernel(facts, cycles, what) + moved)
-        .when(is_guest(site), |law| law.widened(1.0, 1.5, why).counting(Condition::NestedPaging))
+    sum(facts, fault, fault.text())
+        .when(nested, |law| law.widened(1.0, 1.5, why).counting(Condition::NestedPaging))
+}
+
+/// A sum of `memory.rows`, in ns.
+fn sum(facts: Facts, fault: Touch, sum: &str) -> Law {
+    let count = |_: &str| (AROUND_BYTES / base_bytes(facts.site)).max(1.0) - 1.0;
+    let time = |name: &str| match name {
+        "way" => os::call(facts, 0.05).by(EXCEPTION).and("exception entry and exit"),
+        "moved" => moved_page(facts, fault),
+        "signal" => signalled(facts),
+        _ => os::call(facts, 0.05),
+    };
+    Section { facts, name: "memory.fault", count: &count, time: &time }.law(&[sum])
+}
+
+/// The bytes of a page cleared or copied, in ns.
+fn moved_page(facts: Facts, fault: Touch) -> Law {
+    let (site, known) = (facts.site, facts.known);
+    let is_huge = fault == Touch::Huge;
+    let bytes = if is_huge { huge_bytes(site) } else { base_bytes(site) };
+    let (rate, from) = match fault {
+        Touch::Copy => kernel_rate(known.and_then(measured_copy), COPIED_OVER_MEMORY, COPIED),
+        Touch::Huge => clear_rate(known),
+        // By what one CPU wrote to its second cache, else to what is nearest to that.
+        _ => kernel_rate(known.and_then(measured_inner_write), CLEARED_OVER_L2, CLEAR_WARM),
+    };
+    Law::hardware(inverse(bytes, rate), format!("{bytes:.0} bytes at {from}"))
 }
 
 /// Pages that one fault on a cached file maps: (base pages of 64 KiB).
@@ -121,7 +102,7 @@ pub fn zeroing(facts: Facts) -> Law {
 
 /// A fault less what it clears, in ns.
 pub fn without_zeroing(facts: Facts) -> Law {
-    let law = way(facts) + kernel(facts, ANONYMOUS, "a page allocated and mapped");
+    let law = sum(facts, Touch::Anonymous, "bare");
     law.widened(1.3, 1.5, "a small difference between two figures")
 }
 
@@ -144,32 +125,20 @@ pub fn measured(known: &Known, fault: Touch) -> Option<f64> {
     known.get("memory.fault", &case, "latency").filter(|ns| *ns > 0.0)
 }
 
-/// The way in and out of an exception.
-fn way(facts: Facts) -> Law {
-    os::call(facts, 0.05).by(EXCEPTION).and("exception entry and exit")
-}
-
-/// The store is refused, a handler runs, calls mprotect and returns.
-fn protect(facts: Facts) -> Law {
-    let fault = match facts.known.and_then(measured_fault) {
+/// A refused store and its handler, in ns.
+fn signalled(facts: Facts) -> Law {
+    match facts.known.and_then(measured_fault) {
         Some(ns) => {
             let because = "a faulting store and its handler (measured by os.signal)";
             Law::new(0.85 * ns, ns, 1.3 * ns, because)
         }
         None => signal(facts, Operation::Fault),
-    };
-    fault + (os::call(facts, 0.05) + kernel(facts, PROTECT, "mprotect in the handler"))
+    }
 }
 
 fn measured_fault(known: &Known) -> Option<f64> {
     let case = CaseId::new().with("operation", "fault");
     known.get("os.signal", &case, "latency").filter(|ns| *ns > 0.0)
-}
-
-fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
-    let cycles = os::Work::on_pages(cycles).cycles(facts.site);
-    let usual = clocked(facts, Law::software(cycles, what).unsourced());
-    corrected(facts, usual.times(os::work::nested(facts.site)))
 }
 
 /// Bytes per ns at which one CPU clears memory that is in no cache: by what it wrote to main memory.

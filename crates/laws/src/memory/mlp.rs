@@ -5,12 +5,11 @@
 //! a core has in flight. Buffers of the second cache (48 and more in cores that have 16 of the
 //! first) serve prefetchers too and are not reached by loads alone.
 
-use super::cores::{designs, row};
-use super::designs::is_old;
+use super::designs::unknown;
 use super::measured::walk_ns;
 use super::{Level, On, Point, load_latency};
 use crate::cpu::{core, is_guest};
-use crate::{Facts, Law, around, inverse, range};
+use crate::{Facts, Law, around, designs, inverse, range};
 use bench::experiment::Site;
 use host::Core;
 use record::event::{Condition, Range};
@@ -84,50 +83,8 @@ fn of_buffers(site: &Site, level: Level, interval: impl Fn(f64, Range) -> Range)
 }
 
 /// Miss buffers of the first data cache; for an unknown design, an interval over all, marked
-/// `false`. Written from memory of the makers' optimisation guides and of measurements that
-/// chipsandcheese.com, 7-cpu.com and D. Lemire published, not looked up row by row.
+/// `false`.
 fn buffers(site: &Site, core: Core) -> (Range, bool) {
-    let unknown = if is_old(site) { range(4.0, 8.0, 12.0) } else { range(6.0, 14.0, 40.0) };
-    row(BUFFERS, core).map_or((unknown, false), |lines| (lines, true))
-}
-
-#[rustfmt::skip]
-static BUFFERS: &[(&[Core], Range)] = designs! { range;
-    [Core2 Penryn] => 6.0, 8.0, 10.0;
-    [Nehalem Westmere SandyBridge IvyBridge Haswell Broadwell] => 9.0, 10.0, 11.0;
-    [SkylakeClient SkylakeServer PalmCove] => 10.0, 11.0, 12.0;
-    [SunnyCove WillowCove CypressCove] => 10.0, 12.0, 14.0;
-    [GoldenCove RaptorCove RedwoodCove] => 14.0, 16.0, 18.0;
-    [LionCove] => 16.0, 20.0, 28.0;
-    [Silvermont Airmont Goldmont GoldmontPlus] => 6.0, 8.0, 10.0;
-    [Tremont Gracemont Crestmont Skymont] => 10.0, 16.0, 24.0;
-    [Bulldozer Piledriver Steamroller Excavator] => 8.0, 10.0, 24.0;
-    [Zen ZenPlus Zen2] => 16.0, 22.0, 24.0;
-    [Zen3 Zen4 Zen4c] => 18.0, 24.0, 26.0;
-    [Zen5 Zen5c] => 20.0, 28.0, 66.0;
-    [CortexA53 CortexA55 CortexA510] => 2.0, 4.0, 10.0;
-    [CortexA57 CortexA72 CortexA73 CortexA75] => 5.0, 8.0, 16.0;
-    [CortexA76 CortexA77 NeoverseN1] => 14.0, 20.0, 26.0;
-    [NeoverseN2 NeoverseN3 NeoverseV1 NeoverseV2 NeoverseV3] => 18.0, 32.0, 64.0;
-    [CortexA78 CortexA710 CortexA715 CortexX1 CortexX2 CortexX3] => 16.0, 26.0, 64.0;
-    [AppleFirestorm AppleAvalanche] => 20.0, 32.0, 64.0;
-    [AppleIcestorm AppleBlizzard] => 8.0, 14.0, 28.0;
-    [ThunderX2 Tsv110 AmpereOne Ampere1A A64fx] => 8.0, 14.0, 40.0;
-};
-
-#[cfg(test)]
-mod tests {
-    use super::{BUFFERS, buffers};
-    use bench::experiment::fixtures::bare_site;
-    use host::Core;
-
-    #[test]
-    fn buffers_are_in_order_and_only_those_of_a_row_are_sure() {
-        for core in Core::ALL {
-            let (lines, sure) = buffers(&bare_site(), *core);
-            assert!(lines.low <= lines.likely && lines.likely <= lines.high);
-            let rows = BUFFERS.iter().filter(|(cores, _)| cores.contains(core)).count();
-            assert_eq!(rows, usize::from(sure), "{}", core.name());
-        }
-    }
+    let (row, is_known) = designs::row("memory.buffers", core, unknown(site));
+    (row.range(0), is_known)
 }

@@ -3,9 +3,7 @@
 //! On loopback the sender copies a byte in and the receiver copies it out. The sender's call
 //! carries the packet to the receiver's socket, in unsegmented packets of 64 KiB. Between hosts the
 //! way's payload (`super::goodput`) limits, or one core's rate for each stream, or the calls for
-//! small messages; nothing that was measured over loopback is used. Cycles are starting values for
-//! Linux 6.x, from `perf` of streams that are usual (iperf3 prints 2 to 8 GB/s on loopback, and one
-//! to three million datagrams a second at the most); they were looked at on one virtual machine.
+//! small messages; nothing that was measured over loopback is used.
 
 mod flow;
 mod shares;
@@ -21,7 +19,7 @@ use super::{
 use crate::memory::measured::copied;
 use crate::memory::transfer::{self, Op, Stores, Threads};
 use crate::memory::{self, Level, described_levels};
-use crate::{Facts, Law, cpu, end_by_end, inverse, range, scaled, sum};
+use crate::{Facts, Law, cpu, end_by_end, inverse, range};
 use bench::experiment::{Known, Site};
 use record::event::{Bound, Range};
 use std::time::Duration;
@@ -30,18 +28,6 @@ use std::time::Duration;
 const SEGMENT_BYTES: f64 = 65536.0;
 /// Bytes a cycle that the kernel copies between a process and socket buffers of megabytes.
 const COPY: Range = range(2.0, 5.0, 13.0);
-/// Cycles of a sender for a message that joins others in a segment, and for each segment: pages,
-/// protocols, the receiver's side in a softirq, its waking, acknowledgements.
-const TCP_MESSAGE: Range = range(900.0, 3_800.0, 11_000.0);
-const TCP_SEGMENT: Range = range(4_000.0, 12_000.0, 36_000.0);
-/// Cycles of a receiver for a message that comes with others, and for each segment.
-const TCP_MESSAGE_IN: Range = range(150.0, 2_600.0, 9_500.0);
-const TCP_SEGMENT_IN: Range = range(2_500.0, 9_000.0, 28_000.0);
-/// The same of datagrams, each by itself.
-const UDP_MESSAGE: Range = range(1_500.0, 4_600.0, 11_500.0);
-const UDP_MESSAGE_IN: Range = range(500.0, 2_600.0, 9_000.0);
-const UDP_SEGMENT: Range = range(1_500.0, 6_000.0, 22_000.0);
-
 /// What a thread copies in a second, in B/s.
 fn copy_rate(facts: Facts) -> Law {
     if let Some((memory, cached)) = facts.known.and_then(measured_copies) {
@@ -100,44 +86,36 @@ fn work(facts: Facts, flow: &Flow) -> Work {
     let segments = message / SEGMENT_BYTES;
     let copies = copy_rate(facts).inverse(1e9 * message);
     let (out, part_out, inward, part_in, calls_in) = services(flow);
-    let of_segments =
-        |cycles| stack::work(facts, scaled(cycles, segments), "segments of up to 64 KiB");
+    let of_segments = |sums: &[&str]| stack::counted(facts, sums, segments);
     let call = stack::call(facts);
     let Range { low, likely, high } = calls_in;
-    let each = |calls: Law, cycles, what, part| {
-        calls + stack::work(facts, cycles, what) + of_segments(part) + copies.clone()
+    let each = |calls: Law, message, part| {
+        calls + stack::work(facts, &[message]) + of_segments(&[part]) + copies.clone()
     };
     Work {
-        bulk: copies.clone().times(2.0) + of_segments(sum(part_out, part_in)),
-        sender: each(call.clone(), out, "one send", part_out),
-        receiver: each(
-            call.ends(low.max(1e-6), likely.max(1e-6), high),
-            inward,
-            "one receive",
-            part_in,
-        ),
+        bulk: copies.clone().times(2.0) + of_segments(&[part_out, part_in]),
+        sender: each(call.clone(), out, part_out),
+        receiver: each(call.ends(low.max(1e-6), likely.max(1e-6), high), inward, part_in),
         copies,
     }
 }
 
-/// Cycles of a sender per message and per segment, the same for its receiver, and the receiver's
+/// Sums of `net.rows` for a sender's message and segment and for its receiver's, and the receiver's
 /// calls per message.
-fn services(flow: &Flow) -> (Range, Range, Range, Range, Range) {
+fn services(flow: &Flow) -> (&str, &str, &str, &str, Range) {
     match flow.bytes.protocol {
         Protocol::Tcp => {
             // Small messages come many to a call, unless the receiver asks for no more.
             let least = (flow.bytes.message as f64 / (2.0 * SEGMENT_BYTES)).min(1.0);
             let (into, calls) = match flow.bytes.transfer {
                 Transfer::Steady => {
-                    (TCP_MESSAGE_IN, range(0.5 * least, least.sqrt() * 0.5 + 0.5 * least, 1.0))
+                    ("TCP_IN", range(0.5 * least, least.sqrt() * 0.5 + 0.5 * least, 1.0))
                 }
-                _ => (scaled(TCP_MESSAGE_IN, 1.5), range(1.0, 1.0, 2.0)),
+                _ => ("tcp_in_alone", range(1.0, 1.0, 2.0)),
             };
-            (TCP_MESSAGE, TCP_SEGMENT, into, TCP_SEGMENT_IN, calls)
+            ("TCP_OUT", "tcp_out_bytes", into, "tcp_in_bytes", calls)
         }
-        Protocol::Udp => {
-            (UDP_MESSAGE, UDP_SEGMENT, UDP_MESSAGE_IN, UDP_SEGMENT, range(1.0, 1.0, 1.0))
-        }
+        Protocol::Udp => ("UDP_OUT", "udp_bytes", "UDP_IN", "udp_bytes", range(1.0, 1.0, 1.0)),
     }
 }
 

@@ -1,16 +1,12 @@
 //! Laws of connections: the kernels' three segments, sockets created and freed, and wake-ups.
 //!
-//! Cycles are starting values for Linux 6.x. R0 (2012, 3.5 GHz): 33,284 cycles from connect to
-//! accept in one thread, 26,997 for a close; R1 (1.7 GHz, macOS): 38 µs and 10.7 µs; R2 (2.7 GHz,
-//! macOS): 45 µs with socket(2), 6 µs. Newer kernels and cores take a third to a half of these. The
-//! upper ends of close hold R0's loop. What two ends on two CPUs pay beyond one warm loop are
-//! sleeps between connections, on one CPU the turn of the end that was woken, and between hosts the
-//! driver that takes the segment.
+//! What two ends on two CPUs pay beyond one warm loop are sleeps between connections, on one CPU the
+//! turn of the end that was woken, and between hosts the driver that takes the segment.
 
 use super::rtt::{self, Arrivals, TRIP};
 use super::stack;
 use super::{Ends, Kind, Transport, Waking, Way, far_stack_cost, round_trip, stack_cost};
-use crate::{Facts, Law, range, sum};
+use crate::{Facts, Law, range};
 use bench::{case, symbols};
 use record::event::Range;
 
@@ -48,23 +44,6 @@ case! {
     }
 }
 
-/// socket(2): an inode, a file, a socket, in cycles beyond entry and exit.
-const SOCKET: Range = range(1_200.0, 3_500.0, 11_000.0);
-/// connect(2) beyond its segments: the way looked up, a port searched, two tables.
-const CONNECT: Range = range(1_500.0, 4_500.0, 16_000.0);
-/// A connection that the kernel makes of a SYN and an acknowledgement, put into the queue.
-const CHILD: Range = range(2_000.0, 6_000.0, 18_000.0);
-/// accept(2) of one that waits: a file and an inode.
-const ACCEPT: Range = range(1_500.0, 4_000.0, 9_500.0);
-/// close(2): the descriptor, a FIN through the stack as far as the driver …
-const CLOSE: Range = range(1_800.0, 5_000.0, 20_000.0);
-/// … over loopback through the other end's as well, within the same call …
-const CLOSE_FAR: Range = range(800.0, 3_500.0, 16_000.0);
-/// … and by the end that closes second the connection's own end: both sockets freed, TIME_WAIT
-/// entered.
-const CLOSE_SECOND: Range = range(1_500.0, 4_500.0, 14_000.0);
-/// Cycles around a connection that are not its figures': tokens, answers, limits, states asked for.
-const AROUND: Range = range(9_000.0, 28_000.0, 110_000.0);
 /// Ends on two CPUs or hosts sleep between two steps of a connection: caches were lost or used by
 /// others, the clock may have fallen. A warm loop in one thread does not pay it.
 const AFTER_SLEEP: Range = range(1.0, 1.6, 3.5);
@@ -149,19 +128,19 @@ impl Parts<'_> {
         law.when(sleeps, |law| law.by(AFTER_SLEEP).and("up to 3.5 times that after a sleep"))
     }
 
-    /// One system call and so many cycles in the kernel, in ns.
-    fn call(&self, cycles: Range, what: &str) -> Law {
-        self.cold(self.warm_call(cycles, what))
+    /// One system call and sums of `net.rows` in the kernel, in ns.
+    fn call(&self, sums: &[&str]) -> Law {
+        self.cold(self.warm_call(sums))
     }
 
     /// The same in a warm loop.
-    fn warm_call(&self, cycles: Range, what: &str) -> Law {
-        stack::call(self.facts) + self.warm(cycles, what)
+    fn warm_call(&self, sums: &[&str]) -> Law {
+        stack::call(self.facts) + self.warm(sums)
     }
 
-    /// So many cycles in a warm loop, in ns.
-    fn warm(&self, cycles: Range, what: &str) -> Law {
-        stack::in_sandbox(self.facts.site, stack::work(self.facts, cycles, what))
+    /// The sums alone in a warm loop, in ns.
+    fn warm(&self, sums: &[&str]) -> Law {
+        stack::in_sandbox(self.facts.site, stack::work(self.facts, sums))
     }
 
     /// A SYN there and its answer back, by the kernels alone.
@@ -197,9 +176,7 @@ impl Parts<'_> {
     /// Without the waking of anybody.
     fn connect_alone(&self) -> Law {
         // To a peer the far kernel's part overlaps with nothing, but is small beside the way.
-        self.handshake()
-            + self.looked_up()
-            + self.cold(self.warm(CHILD, "the far kernel creates the connection"))
+        self.handshake() + self.looked_up() + self.cold(self.warm(&["CHILD"]))
     }
 
     /// What it takes to ask another CPU, on which the other end sleeps, to wake up.
@@ -231,16 +208,16 @@ impl Parts<'_> {
     }
 
     fn looked_up(&self) -> Law {
-        self.call(CONNECT, "route lookup and port selection")
+        self.call(&["CONNECT"])
     }
 
     fn socket_connect(&self) -> Law {
-        self.connect() + self.call(SOCKET, "a socket allocated")
+        self.connect() + self.call(&["SOCKET"])
     }
 
     /// One of many that wait.
     fn accept_next(&self) -> Law {
-        self.warm_call(ACCEPT, "a file and inode for a connection")
+        self.warm_call(&["ACCEPT"])
     }
 
     fn accept(&self) -> Law {
@@ -265,30 +242,25 @@ impl Parts<'_> {
         })
     }
 
-    /// Cycles of giving a segment to what leads to the peer, and what that is: to a card its queue,
-    /// the mapping for the device and the bell, or an exit to the hypervisor; on USB a request to
-    /// its controller, by radio the driver's queues, keys and locks.
-    fn transmit(&self) -> (Range, &'static str) {
+    /// Giving a segment to what leads to the peer.
+    fn transmit(&self) -> &'static str {
         let way = Way::for_site(self.facts.site);
         match way.kind() {
-            // The far end's stack runs within the call, as over loopback.
-            Kind::Loopback | Kind::Virtual => (CLOSE_FAR, "a FIN through both ends' network stack"),
-            Kind::Wireless => (range(3_000.0, 12_000.0, 50_000.0), "a FIN by a radio's driver"),
+            Kind::Loopback | Kind::Virtual => "FIN_STACK",
+            Kind::Wireless => "FIN_RADIO",
             Kind::Wired if way.near.is_some_and(|end| end.bus.as_deref() == Some("usb")) => {
-                (range(2_000.0, 9_000.0, 36_000.0), "a FIN through a USB adapter")
+                "FIN_USB"
             }
-            Kind::Wired => (range(600.0, 2_500.0, 12_000.0), "a FIN by a network card's driver"),
-            Kind::Paravirtual => (range(500.0, 4_000.0, 40_000.0), "a FIN by a virtual card"),
-            Kind::Unknown => (range(600.0, 4_000.0, 50_000.0), "a FIN through an unknown device"),
+            Kind::Wired => "FIN_CARD",
+            Kind::Paravirtual => "FIN_GUEST",
+            Kind::Unknown => "FIN_UNKNOWN",
         }
     }
 
     fn close(&self, is_first: bool) -> Law {
-        let (sent, what) = self.transmit();
-        let cycles = sum(CLOSE, sent);
         match is_first {
-            true => self.call(cycles, what),
-            false => self.call(sum(cycles, CLOSE_SECOND), &format!("{what}, the connection freed")),
+            true => self.call(&["CLOSE", self.transmit()]),
+            false => self.call(&["CLOSE", self.transmit(), "SECOND"]),
         }
     }
 
@@ -308,10 +280,10 @@ impl Parts<'_> {
     fn cpu(&self, is_near: bool) -> Law {
         // Each end wakes the other several times: by token, answer, pace and FIN.
         let all = self.close(false)
-            + self.call(AROUND, "token, reply and socket options")
+            + self.call(&["AROUND"])
             + self.asked().map(|asked| asked.times(WAKES));
         let mut all = match is_near {
-            true => all + self.call(sum(SOCKET, CONNECT), "socket creation and route lookup"),
+            true => all + self.call(&["SOCKET", "CONNECT"]),
             false => all + self.accept(),
         };
         if self.ends == Ends::OneThread {
@@ -319,7 +291,7 @@ impl Parts<'_> {
         }
         if !self.is_remote() && is_near {
             // Over loopback the client's call does the work of both kernels.
-            all = all + self.handshake() + self.cold(self.warm(CHILD, "the far kernel's part"));
+            all = all + self.handshake() + self.cold(self.warm(&["CHILD"]));
         }
         all.widened(1.6, 1.8, "softirq time counts for the process it interrupts")
     }

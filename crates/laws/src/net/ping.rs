@@ -1,13 +1,11 @@
 //! Laws of ICMP echoes: one end's calls and waiting, the way twice, and a kernel at the other end
 //! that answers in the interrupt that brought the echo, without a process.
 //!
-//! Cycles are starting values for Linux 6.x, from memory of `perf` of `ping -f` over loopback (5 to
-//! 12 µs an echo on cores of 3 GHz); R0, R1 and R2 printed 23, 37 and 83 µs for echoes a second
-//! apart.
+//! R0, R1 and R2 printed 23, 37 and 83 µs for echoes a second apart.
 
 use super::rtt::{self, Arrivals};
 use super::{Ends, Kind, Protocol, Transport, Waking, Way, round_trip, stack};
-use crate::{Facts, Law, cpu, range, scaled};
+use crate::{Facts, Law, cpu, range};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
 use record::event::Range;
@@ -35,14 +33,6 @@ impl Echoes {
     }
 }
 
-/// Sends an echo: a packet made, routed, and given to the driver or to the software interrupt.
-const SEND: Range = range(800.0, 2_400.0, 8_000.0);
-/// A kernel takes an echo up and sends its answer, in an interrupt.
-const ANSWER: Range = range(800.0, 2_800.0, 11_000.0);
-/// Takes a packet out of its queue: locks, a copy, the stamp and the hop limit written.
-const TAKE: Range = range(350.0, 900.0, 3_000.0);
-/// Cycles for each byte that is copied and summed, of the four times that an echo is.
-const PER_BYTE: Range = range(0.05, 0.25, 1.2);
 /// After a pause code and data have left the near caches and the TLB, and on bare metal the core may
 /// have slept, which empties its caches, and its clock may have fallen: R0's 23 µs by ping, a second
 /// apart, are 80,000 cycles, where echoes without pauses take about 14,000 on such cores.
@@ -82,21 +72,21 @@ pub fn parts(facts: Facts, of: &Echoes) -> Parts {
         Arrivals::Saturated => law,
         Arrivals::Sparse => law.by(cold_by).and("more after a pause, with cold caches"),
     };
-    let work = |cycles: Range, what: &str| cold(stack::work(facts, cycles, what));
+    let work = |term: &str| cold(stack::work(facts, &[term]));
     let call = || cold(stack::call(facts));
-    let copied = || work(scaled(PER_BYTE, 2.0 * of.message as f64), "copies and checksums");
-    let sent = call() + work(SEND, "packet allocation and send") + copied();
+    let copied = || cold(stack::counted(facts, &["summed"], 2.0 * of.message as f64));
+    let sent = call() + work("ECHO") + copied();
     let kernel = match is_remote {
-        false => sent + work(ANSWER, "the reply, within the softirq of the same call") + copied(),
+        false => sent + work("ANSWER") + copied(),
         true => sent + beyond(facts.site, &way, of),
     };
-    let taken = call() + work(TAKE, "packet receive");
+    let taken = call() + work("TAKE");
     // On loopback the answer lies there before the call that sent the echo is over.
     let waking = if is_remote { waking(of.arrivals) } else { Waking::Nobody };
     let wake_up = match stack::woken_by_kernel(facts, &way, waking) {
         Some(woken) => taken + woken,
         // The rest of the software interrupt and of the call that sent lies between.
-        None => taken + work(range(100.0, 500.0, 3_000.0), "no wake-up: the rest of the call"),
+        None => taken + work("REST"),
     };
     Parts { kernel, wake_up }
 }
@@ -112,7 +102,7 @@ fn waking(arrivals: Arrivals) -> Waking {
 fn beyond(site: &Site, way: &Way<'_>, of: &Echoes) -> Law {
     let there = stack::far_site(site);
     let there = there.as_ref().unwrap_or(site);
-    let mut answer = stack::work(Facts::prior(there), ANSWER, "").range;
+    let mut answer = stack::work(Facts::prior(there), &["ANSWER"]).range;
     // Its CPU slept, or not.
     let woken = stack::woken_by_kernel(Facts::prior(there), way, waking(of.arrivals));
     if let Some(woken) = woken {

@@ -60,8 +60,6 @@ case! {
 pub const MESSAGE_BYTES_MIN: u64 = 16;
 /// Share of the closed loop's rate up to which most requests come while no other is on its way.
 const RARE: f64 = 0.3;
-/// Cycles of the kernel for a receive call on a socket without data.
-const LOOK: Range = range(300.0, 900.0, 3_000.0);
 /// Share of the closed loop's rate from which on a queue may grow without end.
 const FULL: f64 = 0.97;
 
@@ -270,7 +268,7 @@ pub fn service(facts: Facts, of: &Requests, window_ns: f64) -> Law {
 /// evidence.
 pub fn lateness(facts: Facts, of: &Requests, window_ns: f64) -> Law {
     let idle = cpu::counter_read(facts.site, CounterRead::Fenced).times(0.5);
-    let looks = stack::call(facts) + stack::work(facts, LOOK, "a receive call that finds nothing");
+    let looks = stack::call(facts) + stack::work(facts, &["LOOK"]);
     let (looks, u) = (looks.times(0.5), utilisation(facts, of));
     if u < RARE {
         let why = "half a turn of the sender's loop, which waits by the clock";

@@ -4,7 +4,7 @@
 //! takes on loopback, 9,000 to 50,000 cycles, starts from R0 (33,284 cycles from connect to accept
 //! in one thread) and R2; newer kernels do it in half.
 
-use super::stack::{SLEEP, asked, call, other_pair, woken, work};
+use super::stack::{asked, other_pair, woken, work};
 use super::{Ends, Kind, Transport, Waking, Way, far_stack_cost, sleeps, stack_cost};
 use crate::cpu::usual_in_kernel;
 use crate::memory::measured::kernel_copy;
@@ -83,11 +83,6 @@ pub enum End {
 const COPY: Range = range(2.0, 8.0, 30.0);
 /// Copies of a message at one end: in and out.
 const COPIES: f64 = 2.0;
-/// Cycles of a UNIX stream socket's message, sending and receiving (as os.ipc's law has them).
-const UNIX_MESSAGE: Range = range(600.0, 1_400.0, 3_200.0);
-/// Cycles of socket, connect and accept, beyond a switch.
-const TCP_CONNECTION: Range = range(9_000.0, 24_000.0, 60_000.0);
-const UNIX_CONNECTION: Range = range(2_500.0, 8_000.0, 25_000.0);
 /// From a message in a socket to a poller on another CPU that sees it: half a question, lines of
 /// another core's cache for the socket's state, in ns.
 const SEEN: Range = range(50.0, 400.0, 2_500.0);
@@ -273,7 +268,7 @@ fn half(fresh: bool, end: End) -> Range {
 /// connection's making.
 fn at_an_end(facts: Facts, of: &Exchange, stack: Law) -> Law {
     let fresh = of.is_fresh().then(|| connection(facts, of).by(range(0.2, 0.6, 1.2)));
-    stack + work(facts, SLEEP, "a sleep") + copies(facts, of) + fresh
+    stack + work(facts, &["SLEEP"]) + copies(facts, of) + fresh
 }
 
 fn on_one_host(facts: Facts, of: &Exchange) -> Law {
@@ -338,20 +333,14 @@ fn stack(facts: Facts, protocol: Protocol, waking: Waking) -> Law {
     let transport = match protocol {
         Protocol::Tcp => Transport::Tcp,
         Protocol::Udp => Transport::Udp,
-        Protocol::Unix => {
-            let message = "a socket buffer allocated, queued and freed";
-            let all = call(facts).times(2.0) + work(facts, UNIX_MESSAGE, message);
-            return all + woken(facts, waking);
-        }
+        Protocol::Unix => return work(facts, &["unix"]) + woken(facts, waking),
     };
     stack_cost(facts, transport, waking)
 }
 
 fn connection(facts: Facts, of: &Exchange) -> Law {
-    match of.protocol {
-        Protocol::Unix => work(facts, UNIX_CONNECTION, "a UNIX connection created and accepted"),
-        _ => work(facts, TCP_CONNECTION, "a TCP connection created and accepted"),
-    }
+    let is_unix = of.protocol == Protocol::Unix;
+    work(facts, &[if is_unix { "UNIX_OPENED" } else { "TCP_OPENED" }])
 }
 
 /// A message's copies at one end, in ns.

@@ -1,26 +1,18 @@
 //! What each end does for a message: system calls, protocols, and wake-ups.
-//!
-//! Cycles are starting values for Linux 6.x: R0's round trip of 56 B between two TCP sockets of one
-//! thread, 14,191 cycles, is two pairs of send and receive on a core of 2012; `perf` of such loops
-//! shows about half of that on newer ones. The upper end of TCP's holds R1's of 2011, 51,248 cycles
-//! for a round trip between two processes on one CPU. They were adjusted to no other machine.
 
 use super::{Kind, Transport, Way};
 use crate::os;
 use crate::os::switch::{self, Handover};
+use crate::rows::Section;
 use crate::{Facts, Law, cpu, end_by_end, range, sum};
 use bench::experiment::Site;
 use bench::pair::Class;
 use record::event::{Condition, Range};
-use std::fmt::Display;
 
 /// The waker's part in waking a sleeping CPU: an interrupt sent. In a virtual machine the
 /// hypervisor sends it, and the caller waits for that.
 const ASKING: Range = range(0.05, 0.2, 0.5);
 const ASKING_GUEST: Range = range(0.05, 0.6, 0.9);
-
-/// Cycles of going to sleep and being taken up again beyond what the sleeper waits.
-pub(super) const SLEEP: Range = range(500.0, 2_000.0, 8_000.0);
 
 /// How the receiver waits for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,24 +39,31 @@ pub(super) fn knows_call(facts: Facts) -> bool {
     facts.known.is_some_and(|known| os::measured_call(known, "getpid").is_some())
 }
 
-/// Cycles of the kernel's, in ns.
-pub(super) fn work(facts: Facts, cycles: Range, what: impl Display) -> Law {
-    os::kernel_work(facts, cycles, what)
+/// Sums of `net.rows` as one, in ns.
+pub(super) fn work(facts: Facts, sums: &[&str]) -> Law {
+    counted(facts, sums, 1.0)
+}
+
+/// The same of so many bytes or segments.
+pub(super) fn counted(facts: Facts, sums: &[&str], count: f64) -> Law {
+    Section { facts, name: "net", count: &|_| count, time: &|_| call(facts) }.law(sums)
 }
 
 /// What the network stack takes, which a sandbox may have of its own.
 pub(super) fn in_sandbox(site: &Site, law: Law) -> Law {
-    let is_gvisor = site.host.kernel.container.runtime.as_deref() == Some("gvisor");
-    law.when(is_gvisor, |law| law.widened(1.0, 20.0, "gVisor has its own network stack"))
+    law.when(os::is_gvisor(site), |law| law.widened(1.0, 20.0, "gVisor has its own network stack"))
 }
 
 /// One send and one receive of a small message at one end, with the protocols' work both ways and
 /// the waking of the receiver, in ns. Measured system calls and switches are used where they are
 /// known.
 pub fn stack_cost(facts: Facts, transport: Transport, waking: Waking) -> Law {
-    let out_and_in = format!("{transport} send and receive in two calls");
-    let work = work(facts, services(transport), out_and_in);
-    in_sandbox(facts.site, call(facts).times(2.0) + work + woken(facts, waking))
+    let both = match transport {
+        Transport::Tcp => "tcp",
+        Transport::Udp => "udp",
+        Transport::Icmp => "icmp",
+    };
+    in_sandbox(facts.site, work(facts, &[both]) + woken(facts, waking))
 }
 
 /// The same at the far end, from the description of its host, without measured figures, in ns; of
@@ -86,16 +85,6 @@ pub(super) fn far_site(site: &Site) -> Option<Site> {
         case_ns: site.case_ns,
         fitted: site.fitted,
     })
-}
-
-/// Cycles of a message sent and received beyond entry and exit: socket buffers, IP, filters, the
-/// queue between the CPUs, the socket found.
-fn services(transport: Transport) -> Range {
-    match transport {
-        Transport::Tcp => range(2_200.0, 5_500.0, 19_500.0),
-        Transport::Udp => range(1_500.0, 3_800.0, 11_000.0),
-        Transport::Icmp => range(1_500.0, 4_000.0, 12_000.0),
-    }
 }
 
 /// From the packet in the socket's queue to the receiver's first instruction, in ns.
@@ -152,7 +141,7 @@ pub(super) fn woken_by_kernel(facts: Facts, way: &Way<'_>, waking: Waking) -> Op
 pub fn sleeps(facts: Facts, transport: Transport, bytes: u64) -> Law {
     let way = Way::for_site(facts.site);
     let frames = way.frames(transport, bytes).count.max(1) as f64 - 1.0;
-    let mut each = work(facts, SLEEP, "").range;
+    let mut each = work(facts, &["SLEEP"]).range;
     if let Some(asked) = asked(facts).filter(|_| way.kind() == Kind::Virtual) {
         each = sum(each, asked.range);
     }

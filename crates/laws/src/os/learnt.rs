@@ -55,11 +55,6 @@ pub fn learnt(facts: Facts, scale: Scale, usual: Law) -> Law {
     rows::relatives(scale).fold(usual, |law, relative| times(law, factor(facts, relative)))
 }
 
-/// The kernel's work as it usually is, in ns, corrected by what system calls took.
-pub fn corrected(facts: Facts, usual: Law) -> Law {
-    learnt(facts, Scale::Kernel, usual)
-}
-
 /// Whether os.syscall says how fast the kernel is.
 pub fn is_known(facts: Facts) -> bool {
     factor(facts, "os.syscall").is_some()

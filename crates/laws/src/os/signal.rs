@@ -49,8 +49,7 @@ fn state_bytes(site: &Site) -> f64 {
         Arch::X86_64 => 576.0,
     };
     let more = [("avx", 256.0), ("avx512f", 1600.0), ("pku", 8.0), ("sve", 600.0)];
-    let has = |(name, _): &(&str, f64)| cpu.flags.iter().any(|flag| flag == name);
-    first + more.iter().filter(|feature| has(feature)).map(|(_, bytes)| bytes).sum::<f64>()
+    first + more.iter().filter(|(name, _)| cpu.has(name)).map(|(_, bytes)| bytes).sum::<f64>()
 }
 
 #[cfg(test)]

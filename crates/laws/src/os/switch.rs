@@ -2,7 +2,7 @@
 //! scheduler, the state of a thread saved and restored, and for a process another address space.
 
 use super::work::guest_wake;
-use super::{Words, call, measured_or_stated};
+use super::{Words, call, is_gvisor, measured_or_stated};
 use crate::cpu::is_guest;
 use crate::rows::Section;
 use crate::{Facts, Law, range};
@@ -162,13 +162,12 @@ pub fn handover(facts: Facts, of: &Handover) -> Law {
 fn on_one_cpu(facts: Facts, of: &Handover) -> Law {
     let name = if of.via == Via::Yield { "to_next" } else { "to_woken" };
     let kernel = &facts.site.host.kernel;
-    let is_gvisor = kernel.container.runtime.as_deref() == Some("gvisor");
     let may_flush = "a kernel of unknown version may flush the TLB";
     sum(facts, of, &[name])
         .when(of.has_processes() && kernel.release.is_none(), |law| {
             law.widened(1.0, 1.6, may_flush)
         })
-        .when(is_gvisor, |law| law.widened(1.0, 40.0, "gVisor has its own scheduler"))
+        .when(is_gvisor(facts.site), |law| law.widened(1.0, 40.0, "gVisor has its own scheduler"))
 }
 
 /// Address spaces in one CPU's TLB: x86's TLB_NR_DYN_ASIDS (asm/tlbflush.h).
@@ -179,8 +178,7 @@ const PCID_SINCE: (u64, u64) = (4, 14);
 
 /// Whether the TLB holds nothing of a process when it comes back.
 fn is_tlb_emptied(site: &Site, of: &Handover) -> bool {
-    let flags = &site.host.cpu.flags;
-    let lacks_pcid = !flags.is_empty() && flags.iter().all(|flag| flag != "pcid");
+    let lacks_pcid = !site.host.cpu.flags.is_empty() && !site.host.cpu.has("pcid");
     let is_old = site.host.kernel.numbers().is_some_and(|numbers| numbers < PCID_SINCE);
     let is_emptied = of.size() > ADDRESS_SPACES || lacks_pcid || is_old;
     of.has_processes() && site.host.cpu.arch == Arch::X86_64 && is_emptied
@@ -237,6 +235,7 @@ pub fn first_run(facts: Facts) -> Law {
 pub fn process_to_thread(site: &Site) -> Law {
     let why = "the same context switch, plus the address space and its TLB misses";
     let flushes = "the CPU reports no PCID, so the kernel may flush the TLB";
-    let has_pcid = site.host.cpu.flags.iter().any(|flag| flag == "pcid");
-    Law::hardware(range(0.95, 1.25, 2.3), why).when(!has_pcid, |law| law.widened(1.0, 1.4, flushes))
+    let is_flushed = !site.host.cpu.has("pcid");
+    Law::hardware(range(0.95, 1.25, 2.3), why)
+        .when(is_flushed, |law| law.widened(1.0, 1.4, flushes))
 }

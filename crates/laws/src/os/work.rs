@@ -8,7 +8,7 @@
 //! `bench::fitted` correct them, and so does each machine's own os.syscall once it is measured.
 
 use super::{Words, guarded, mitigations};
-use crate::{Law, product, range, scaled, sum};
+use crate::{Law, designs, product, range, scaled, sum};
 use bench::experiment::Site;
 use host::cpu::NO_IDLE_DRIVER;
 use host::{Arch, Core};
@@ -193,40 +193,7 @@ impl Guards {
 
 const FREE: Range = range(0.0, 0.0, 0.0);
 
-/// Instructions of kernel code per cycle. The ladder of a maker's cores is the makers' own
-/// statements, from memory: Zen 2 15 % over Zen, Zen 3 19 %, Zen 4 13 %, Zen 5 16 % over the one
-/// before; Sunny Cove 18 % over Skylake, Golden Cove 19 % over Cypress Cove, Lion Cove 14 % over
-/// Redwood Cove; Ivy Bridge to Skylake 3 to 10 % each. Between makers, and Arm's: by width.
+/// Instructions of kernel code per cycle.
 fn ipc(core: Core) -> f64 {
-    use Core::*;
-    match core {
-        Core2 | Penryn => 0.8,
-        Nehalem | Westmere => 0.95,
-        SandyBridge => 1.1,
-        IvyBridge => 1.15,
-        Haswell => 1.27,
-        Broadwell => 1.33,
-        SkylakeClient | SkylakeServer | PalmCove => 1.4,
-        SunnyCove | WillowCove | CypressCove => 1.65,
-        GoldenCove | RaptorCove | RedwoodCove => 1.95,
-        LionCove => 2.2,
-        Silvermont | Airmont | CortexA53 | CortexA55 | CortexA510 => 0.6,
-        Goldmont | GoldmontPlus | CortexA57 | CortexA72 | CortexA73 | CortexA75 => 0.9,
-        Bulldozer | Piledriver | Steamroller | Excavator => 0.75,
-        Tremont | ThunderX2 | Tsv110 | A64fx => 1.1,
-        Gracemont | Crestmont => 1.4,
-        Skymont => 1.9,
-        Zen | ZenPlus => 1.3,
-        Zen2 => 1.5,
-        Zen3 => 1.78,
-        Zen4 | Zen4c => 2.0,
-        Zen5 | Zen5c => 2.33,
-        CortexA76 | CortexA77 | CortexA78 | NeoverseN1 | AmpereOne | Ampere1A => 1.45,
-        CortexA710 | CortexA715 | CortexX1 | NeoverseN2 | NeoverseN3 | NeoverseV1 => 1.75,
-        CortexX2 | CortexX3 | NeoverseV2 | NeoverseV3 => 1.95,
-        AppleFirestorm | AppleAvalanche => 2.4,
-        AppleIcestorm | AppleBlizzard => 1.3,
-        // The middle of all: no other design is taken for one that the table lacks.
-        _ => 1.5,
-    }
+    designs::cell("kernel.ipc", core).likely
 }

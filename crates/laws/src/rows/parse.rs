@@ -1,11 +1,12 @@
 //! Laws as rows of text. The build script reads them with this module too: an error in a row is one
 //! of the build, with its line.
 //!
-//! - `NAME low likely high scale  reason | source` is a term. A source that begins with `memory` says
+//! - `NAME low likely high scale  reason | source` is a term of its section. A source that begins with `memory` says
 //!   that none was looked up.
 //! - `name = 2 way + lines TERM + 1[0.4..3] map` is a sum of terms, of other sums of its section and
 //!   of what the law's own code gives, each times numbers, ranges of numbers and counts that the code
 //!   gives.
+//! - `alone TERM TERM` makes sums of single terms, by their names.
 //! - `given way lines map` lists what the code gives to a section's sums; `[section]` begins one.
 //! - `scale << relatives` lists the figures by which terms of a scale are learnt.
 
@@ -24,17 +25,23 @@ pub enum Scale {
     Tasks,
     /// The same on address spaces, which page tables decide.
     Spaces,
+    /// The same of page faults.
+    Pages,
+    /// Cycles of kernel code on the reference core, which a guest takes like bare hardware.
+    Plain,
     /// Cycles of a program.
     Core,
     Ns,
 }
 
-const SCALES: [(&str, Scale); 7] = [
+const SCALES: [(&str, Scale); 9] = [
     ("kernel", Scale::Kernel),
     ("steady", Scale::Steady),
     ("stall", Scale::Stall),
     ("tasks", Scale::Tasks),
     ("spaces", Scale::Spaces),
+    ("pages", Scale::Pages),
+    ("plain", Scale::Plain),
     ("core", Scale::Core),
     ("ns", Scale::Ns),
 ];
@@ -42,7 +49,8 @@ const SCALES: [(&str, Scale); 7] = [
 /// What is stated of a piece of work.
 #[derive(Debug)]
 pub struct Term {
-    pub name: String,
+    name: String,
+    section: String,
     /// Least, likely and most, in the scale's unit.
     pub ends: [f64; 3],
     pub scale: Scale,
@@ -107,20 +115,17 @@ impl Rows {
             self.given.clear();
         } else if let Some(names) = line.strip_prefix("given ") {
             self.given.extend(names.split_whitespace().map(str::to_owned));
+        } else if let Some(names) = line.strip_prefix("alone ") {
+            for name in names.split_whitespace() {
+                self.sum(name, name)?;
+            }
         } else if let Some((scale, relatives)) = line.split_once(" << ") {
             let relatives = relatives.split_whitespace().map(str::to_owned).collect();
             self.relatives.insert(scale_named(scale.trim())?, relatives);
         } else if let Some((name, sum)) = line.split_once(" = ") {
-            let mut addends = Vec::new();
-            for addend in sum.split(" + ") {
-                addends.extend(self.addend(addend)?);
-            }
-            let key = (self.section.clone(), name.trim().to_owned());
-            if self.sums.insert(key, addends).is_some() {
-                return Err(format!("{name} stands twice in its section"));
-            }
+            self.sum(name.trim(), sum)?;
         } else {
-            let term = term(line, number)?;
+            let term = Term { section: self.section.clone(), ..term(line, number)? };
             if self.place(&term.name).is_some() {
                 return Err(format!("{} stands twice", term.name));
             }
@@ -129,8 +134,18 @@ impl Rows {
         Ok(())
     }
 
+    fn sum(&mut self, name: &str, sum: &str) -> Result<(), String> {
+        let mut addends = Vec::new();
+        for addend in sum.split(" + ") {
+            addends.extend(self.addend(addend)?);
+        }
+        let before = self.sums.insert((self.section.clone(), name.to_owned()), addends);
+        before.map_or(Ok(()), |_| Err(format!("{name} stands twice in its section")))
+    }
+
+    /// Where the section's term of a name is.
     fn place(&self, name: &str) -> Option<usize> {
-        self.terms.iter().position(|term| term.name == name)
+        self.terms.iter().position(|term| term.name == name && term.section == self.section)
     }
 
     /// What an addend says: another sum is what that adds.
@@ -147,9 +162,9 @@ impl Rows {
         }
         let key = (self.section.clone(), name.to_owned());
         let part = match (self.sums.get(&key), self.place(name)) {
+            (_, Some(place)) => Part::Term(place),
             (Some(sum), _) if factor == [1.0; 3] && counts.is_empty() => return Ok(sum.clone()),
             (Some(_), _) => return Err(format!("the sum {name} is added once, without a factor")),
-            (None, Some(place)) => Part::Term(place),
             (None, None) if self.given.contains(name) => Part::Given(name.to_owned()),
             (None, None) => return Err(format!("{name} is no term, no sum above, and not given")),
         };
@@ -195,7 +210,8 @@ fn term(line: &str, number: usize) -> Result<Term, String> {
         return Err(format!("no reason: {FORM}"));
     }
     let is_sourced = !source.trim().starts_with("memory");
-    Ok(Term { name, ends: [low, likely, high], scale, reason, is_sourced, line: number })
+    let ends = [low, likely, high];
+    Ok(Term { name, section: String::new(), ends, scale, reason, is_sourced, line: number })
 }
 
 #[cfg(test)]
@@ -203,7 +219,7 @@ mod tests {
     use super::{Part, Rows, Scale};
 
     const GOOD: &str = "# terms\ncore << os.a os.b\n[x]\ngiven way lines\nA 1 2 3 core  a word | memory\n\
-                        a = 2 way + lines A\nb = a + 1[0.5..4] A\n";
+                        a = 2 way + lines A\nb = a + 1[0.5..4] A\nalone A\n";
 
     #[test]
     fn sums_are_of_terms_and_of_what_is_given() {
@@ -213,6 +229,7 @@ mod tests {
         assert_eq!((&sum[0].part, sum[0].factor), (&Part::Given("way".to_owned()), [2.0; 3]));
         assert_eq!((&*sum[1].counts, &sum[1].part), (&["lines".to_owned()][..], &Part::Term(0)));
         assert_eq!(sum[2].factor, [0.5, 1.0, 4.0]);
+        assert_eq!(rows.sums[&("x".to_owned(), "A".to_owned())][0].part, Part::Term(0));
         assert_eq!(rows.relatives[&Scale::Core], ["os.a", "os.b"]);
         assert!(!rows.terms[0].is_sourced);
     }

@@ -1,9 +1,8 @@
 //! Which sleeps are measured where, and for how long.
 
-use super::{Wakeups, load};
+use super::{GridClock, IdleStates, Load, Policy, Slack, Sleep, Wakeups, load};
 use bench::prelude::*;
 use host::{format_cpus, parse_cpus};
-use laws::noise::wakeup::{GridClock, IdleStates, Load, Policy, Slack, Sleep};
 
 /// Sleeps of a case in a rehearsal.
 pub(super) const REHEARSAL_SLEEPS: usize = 3;

@@ -1,6 +1,6 @@
 //! Laws of a fault that a device answers.
 
-use super::{AROUND_BYTES, Touch, base_bytes, kernel, minor, way};
+use super::{AROUND_BYTES, Touch, base_bytes, minor};
 use crate::device::{SPINNING, device};
 use crate::{Facts, Law, inverse, product, range, scaled, sum};
 use bench::experiment::Site;
@@ -66,7 +66,7 @@ pub fn major(facts: Facts, disk: Option<&Disk>, fault: Major) -> Law {
     };
     Law::hardware(latency, why).and(certainty)
         + Law::hardware(transfer, format!("{:.0} bytes", bytes.likely))
-        + (kernel(facts, range(4e3, 1.5e4, 8e4), "block layer, interrupt and wake-up") + way(facts))
+        + super::sum(facts, Touch::Page, "device")
 }
 
 /// A window of a file touched page by page, in ns.

@@ -1,4 +1,4 @@
-use super::{allowed, fairness, lost, slice, slice_ticks, ticks};
+use super::{allowed, fairness, lost, slice, slice_ticks, tick_cost, ticks};
 use crate::range;
 use bench::experiment::Site;
 use bench::experiment::fixtures::{bare_site, recorded};
@@ -194,4 +194,12 @@ fn the_oldest_kernels_of_a_kind_had_other_tunables() {
     let since = allowed(&machine(4, 1_000_000, "2.6.36", ""), 2).ns;
     assert!(old.low <= 7.5e6 && old.high >= 30e6, "{old:?}");
     assert!(since.low >= 9e6 && since.high <= 12e6, "{since:?}");
+}
+
+#[test]
+fn the_reports_ticks_of_0_9_to_1_9_us_are_inside() {
+    let mut site = bare_site();
+    site.host.kernel.virtualisation.is_guest = Some(false);
+    let cost = tick_cost(&site).range;
+    assert!(cost.holds(900.0) && cost.holds(1_900.0), "{cost:?}");
 }
