@@ -6,10 +6,9 @@
 //! strata.
 
 use crate::model::{Role, Row};
-use crate::peers::deviation;
 use record::metric::Better;
 use record::order::Gather;
-use stats::quantile::median;
+use stats::quantile::{median, robust_deviation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Rounds of medians, and of weighted means after them: both settle within a few.
@@ -183,7 +182,7 @@ impl Fit {
         }
         self.variance = match limit {
             Some(_) => kept.iter().map(|x| x * x).sum::<f64>() / self.freedom,
-            None => deviation(&kept, 0.0).powi(2) * kept.len() as f64 / self.freedom,
+            None => robust_deviation(&kept, 0.0).powi(2) * kept.len() as f64 / self.freedom,
         };
     }
 

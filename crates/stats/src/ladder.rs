@@ -122,10 +122,7 @@ fn crossing(rungs: &[Rung], first: usize, end: usize, threshold: f64) -> Option<
 fn noise(logs: &[f64]) -> f64 {
     let bends: Vec<f64> =
         logs.windows(3).map(|three| (three[0] - 2.0 * three[1] + three[2]).abs()).collect();
-    if bends.is_empty() {
-        return 0.0;
-    }
-    1.4826 * median(&bends) / 6.0_f64.sqrt()
+    robust_deviation(&bends, 0.0) / 6.0_f64.sqrt()
 }
 
 /// Optimal partition into constant segments: least sum of squares plus `penalty` per segment.

@@ -1,7 +1,7 @@
 //! Finds where a rate has settled, from a log of moments and counts: bytes of a stream, operations
 //! of a device.
 
-use super::quantile::median;
+use super::quantile::{median, robust_deviation};
 use super::trend;
 use record::event::Samples;
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,6 @@ const SCATTERS: f64 = 4.0;
 /// A rest whose beginning and end differ by more than this share, and by so many times what
 /// neighbours differ by, still grows or falls.
 const LEVEL: f64 = 0.1;
-/// From a median absolute deviation to a standard deviation.
-const TO_DEVIATION: f64 = 1.4826;
 
 /// The part of a window in which the rate was steady; counts have the log's unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -218,9 +216,8 @@ fn is_level(rates: &[f64]) -> bool {
     let (first, last) = (middle(&rates[..third]), middle(&rates[rates.len() - third..]));
     let steps: Vec<f64> = rates.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let step = middle(&steps);
-    let apart: Vec<f64> = steps.iter().map(|other| (other - step).abs()).collect();
     // Two neighbours' scatter is in each difference.
-    let scatter = TO_DEVIATION * middle(&apart) / std::f64::consts::SQRT_2;
+    let scatter = robust_deviation(&steps, step) / std::f64::consts::SQRT_2;
     (last - first).abs() <= (LEVEL * middle(rates)).max(SCATTERS * scatter)
 }
 
@@ -234,8 +231,7 @@ fn cold(rates: &[f64]) -> (usize, bool) {
     }
     let tail = &rates[half..];
     let level = median(tail).unwrap_or(0.0);
-    let apart: Vec<f64> = tail.iter().map(|rate| (rate - level).abs()).collect();
-    let scatter = TO_DEVIATION * median(&apart).unwrap_or(0.0);
+    let scatter = robust_deviation(tail, level);
     let near = (NEAR * level).max(SCATTERS * scatter);
     // What a shaper let through at once is one block, which is no change point; and the block in
     // which the rate changed does not belong to the rest.

@@ -7,6 +7,7 @@
 //! not of rounds (within a run, of resamples) takes part with the p that its interval gives.
 
 pub mod between;
+pub mod family;
 pub mod multiple;
 pub mod paired;
 pub mod ratio;
