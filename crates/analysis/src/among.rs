@@ -22,9 +22,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
     pub experiment: String,
-    /// Figures that another machine has too.
     pub figures: usize,
-    /// Names of the machines that have any of them.
     pub machines: Vec<String>,
     /// How many times better than the others' median, as the geometric mean over the figures; below
     /// one worse.
@@ -33,15 +31,11 @@ pub struct Standing {
     pub example: Example,
 }
 
-/// A figure beside those of other machines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
-    /// Its key as text.
     pub label: String,
-    /// Unit of the values.
     pub unit: Unit,
     pub value: f64,
-    /// The others' by their names.
     pub others: Vec<(String, f64)>,
     /// How many times better than the others' median.
     pub factor: f64,

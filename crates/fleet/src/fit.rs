@@ -53,7 +53,6 @@ impl Between {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fit {
     pub figure: usize,
-    /// The nodes in ascending order.
     pub nodes: Vec<usize>,
     pub links: Vec<Link>,
     /// Whether an end has one effect, near or far: for round trips, and where there are too few pairs
@@ -208,7 +207,6 @@ impl Fit {
         if self.is_shared { &[Role::Both] } else { &[Role::Send, Role::Receive] }
     }
 
-    /// A node's effect as an end.
     pub fn end(&self, node: usize, role: Role) -> Option<f64> {
         self.place(node).map(|end| self.effect(end, role != Role::Receive))
     }

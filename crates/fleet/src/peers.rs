@@ -18,7 +18,6 @@ pub(crate) const SMALL: usize = 64;
 /// Above so many degrees of freedom Student's distribution is the normal one.
 const MANY: f64 = 1e6;
 
-/// Centre and scale of some peers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Peers {
     pub centre: f64,

@@ -26,7 +26,6 @@ use std::time::Duration;
 /// short window takes 20 to 35 ms in all, with the 45 that its experiment states for that.
 pub const ROUND_OVERHEAD: Duration = Duration::from_millis(30);
 
-/// A series to measure.
 pub struct Work {
     pub experiment: &'static dyn AnyExperiment,
     /// The series, sizes symbolic until its stage.
@@ -77,7 +76,6 @@ impl Work {
 /// What a run is going to do, for the record and for the session.
 pub struct Planned {
     pub plan: Plan,
-    /// The series, in catalogue order.
     pub work: Vec<Work>,
     /// The preset, whose rules the rounds follow.
     pub preset: Preset,
@@ -86,13 +84,11 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Nothing, in a preset.
     pub fn nothing(preset: Preset) -> Planned {
         Planned { plan: Plan::default(), work: Vec::new(), preset, skipped: Vec::new() }
     }
 }
 
-/// Default measuring time of a preset.
 pub fn default_budget(preset: Preset) -> Duration {
     Duration::from_secs(match preset {
         Preset::Rehearsal => 60,

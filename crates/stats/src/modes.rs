@@ -17,7 +17,6 @@ const LEAST_SHARE: f64 = 0.05;
 /// This many values, spread evenly over the ranks, show the modes as well as all values.
 const MOST_VALUES: usize = 20_000;
 
-/// One mode of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mode {
     /// Median of the values in the mode.

@@ -40,7 +40,6 @@ pub struct Steady {
     pub discarded_ns: f64,
     /// A second's count in that time, all streams together; 0 where none was discarded.
     pub discarded: f64,
-    /// Whether it had settled.
     pub settled: bool,
 }
 
@@ -83,7 +82,6 @@ pub struct Log {
 }
 
 impl Log {
-    /// An empty log with room.
     pub fn with_room(points: usize) -> Log {
         // Written now, so that no page of it is touched first inside of a window.
         let mut points = vec![(u64::MAX, u64::MAX); points];
@@ -131,13 +129,11 @@ impl Log {
         self.is_silent(silence_ns) && lengths.last().is_some_and(|last| *last > GROWN * middle)
     }
 
-    /// Whether silences take much of the time.
     pub fn is_silent(&self, silence_ns: u64) -> bool {
         let lengths = self.silences(silence_ns).map(|pair| pair[1].0 - pair[0].0);
         SILENT_PART * lengths.sum::<u64>() >= self.length_ns()
     }
 
-    /// The beginning and the ends of silences.
     fn turns(&self, silence_ns: u64) -> Log {
         let first = self.points.first().copied().into_iter();
         Log { points: first.chain(self.silences(silence_ns).map(|pair| pair[1])).collect() }

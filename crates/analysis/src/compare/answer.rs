@@ -25,7 +25,6 @@ pub struct Effect<'of, 'a> {
 }
 
 impl<'a> Effect<'_, 'a> {
-    /// The greatest of its changes.
     pub fn greatest(&self) -> &Compared<'a> {
         self.figures[0]
     }
@@ -36,7 +35,6 @@ impl<'a> Effect<'_, 'a> {
         (least.exp(), self.greatest().size().exp())
     }
 
-    /// The widest interval of its ratios.
     pub fn interval(&self) -> Option<(f64, f64)> {
         let width = |ends: &(f64, f64)| ends.1 / ends.0;
         let all = self.figures.iter().filter_map(|one| one.interval());
@@ -44,7 +42,6 @@ impl<'a> Effect<'_, 'a> {
     }
 }
 
-/// How far a comparison is to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confidence {
     pub level: Level,
@@ -81,7 +78,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// The spelling in files and reports.
     pub fn text(self) -> &'static str {
         match self {
             Level::Low => "low",
@@ -265,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_family_has_the_median_of_its_experiments_within_what_they_differ_by() {
-        let experiment = |centre: f64| (-4..=4).map(|n| (centre + f64::from(n) * 0.01, 0.03));
+        let experiment = |centre: f64| (-4..=4).map(move |n| (centre + f64::from(n) * 0.01, 0.03));
         let experiments = [0.1, 0.2, 0.9].map(|centre| experiment(centre).collect());
         let found = speed("cpu", &experiments).expect("has figures");
         assert_eq!((found.family.as_str(), found.figures), ("cpu", 27));

@@ -46,7 +46,6 @@ pub enum Class {
 }
 
 impl Class {
-    /// The spelling in files and reports.
     pub fn text(self) -> &'static str {
         match self {
             Class::Machine => "machine",
@@ -79,7 +78,6 @@ pub struct About {
     pub unfinished: Option<&'static str>,
 }
 
-/// A run in a few words.
 pub fn about(run: &Run) -> About {
     let header = &run.header;
     let text = |pointer: &str| header.host.pointer(pointer).and_then(Value::as_str);

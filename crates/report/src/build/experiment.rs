@@ -22,7 +22,6 @@ pub(super) const MANY_ROWS: usize = 24;
 /// Misses of an experiment that are listed.
 const WORST: usize = 3;
 
-/// The section of an experiment and its figures.
 pub fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Section {
     let question = question(&planned.manual).map(|text| Block::Paragraph(text).on_page());
     let manual = (!planned.manual.is_empty()).then(|| Block::Manual(planned.manual.clone()));
@@ -123,7 +122,6 @@ fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&'figures Fi
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// A table of figures with some of the columns that a figure has.
 fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str, names: &str) -> Table {
     let (fixed, varying) = parameters(figures);
     let metrics = figures.iter().filter_map(|figure| figure.metric.as_ref());

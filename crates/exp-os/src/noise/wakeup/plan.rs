@@ -5,7 +5,6 @@ use bench::prelude::*;
 use host::{format_cpus, parse_cpus};
 use laws::noise::wakeup::{GridClock, IdleStates, Load, Policy, Slack, Sleep};
 
-/// Sleeps of a case in a rehearsal.
 pub(super) const REHEARSAL_SLEEPS: usize = 3;
 
 /// Start of a worker and its end.

@@ -80,7 +80,6 @@ const FAMILIES: [(&str, &str); 6] = [
     ("noise", "quiet"),
 ];
 
-/// A family in a reader's word.
 fn in_words(family: &str) -> &str {
     let named = FAMILIES.iter().find(|(name, _)| *name == family);
     named.map_or(family, |(_, word)| *word)
