@@ -310,11 +310,7 @@ impl Found {
         };
         let ratio = before.max(floor) / after.max(floor);
         if !(0.5..=2.0).contains(&ratio) {
-            let told = |value: f64| match name.ends_with("_bytes") {
-                true => render(value, Unit::B),
-                false => digits(value),
-            };
-            self.add(Class::State, name, &told(before), &told(after));
+            self.add(Class::State, name, from, to);
         }
     }
 
