@@ -104,8 +104,6 @@ pub struct Tally {
     pub unpredicted: usize,
     /// Median of the ranges' high over low, where both are positive.
     pub median_width: Option<f64>,
-    /// The ranges behind that median: those whose ends are both positive.
-    pub with_width: usize,
     /// Median of measured over likely.
     pub bias: Option<f64>,
     /// Mean interval score; smaller is better.
@@ -204,7 +202,6 @@ pub fn tally(all: &[Scored]) -> Tally {
         expected: count(|one| one.predicted().is_some() && one.is_expected()),
         unpredicted: count(|one| one.predicted().is_none()),
         median_width: median(&widths),
-        with_width: widths.len(),
         bias: median(&ratios),
         score: mean(|(ours, _)| *ours),
         nothing: mean(|(_, nothing)| *nothing),

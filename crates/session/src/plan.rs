@@ -358,8 +358,6 @@ const TIME_WAIT_MS: u64 = 60_000;
 /// What an experiment needs and a site lacks.
 pub fn lacks(card: &Card, site: &Site) -> Option<Skip> {
     card.needs.iter().find_map(|need| match need {
-        Need::Root => (site.host.kernel.euid != Some(0))
-            .then(|| Skip::because("it needs root").needs("run it as root")),
         Need::Directory => site.dir.is_none().then(|| {
             Skip::because(
                 "no directory for files: the current one is not writable, or is in memory",
@@ -370,8 +368,6 @@ pub fn lacks(card: &Card, site: &Site) -> Option<Skip> {
         Need::TwoCpus => (site.cpus.len() < 2).then(|| {
             Skip::because("only one CPU is allowed here").needs("--cpu with at least two CPUs")
         }),
-        Need::Arch(arch) => (std::env::consts::ARCH != *arch)
-            .then(|| Skip::because(format!("it exists on {arch} only"))),
     })
 }
 

@@ -77,13 +77,10 @@ pub enum Claim {
 /// What an experiment cannot do without; missing ones are skips with a reason, in planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    Root,
     /// A writable directory on a real file system.
     Directory,
     Numa,
     TwoCpus,
-    /// An architecture (`x86_64`, `aarch64`).
-    Arch(&'static str),
 }
 
 /// A parameter: of the case's identity, or a setting of the apparatus.

@@ -9,7 +9,7 @@ use crate::values;
 use analysis::figure::Figure;
 use analysis::findings::Severity;
 use analysis::gather::{distinct, gathered};
-use analysis::names::{Names, around};
+use analysis::names::{Names, around, is_derived};
 use analysis::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment};
 use record::key::Value;
@@ -86,7 +86,6 @@ fn question(manual: &str) -> Option<String> {
 /// A table per metric class: measured cases first, derived figures in their own table. What was
 /// skipped stands below them, with its reason.
 fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<Table> {
-    let is_derived = |figure: &Figure| figure.metric.as_ref().is_some_and(|metric| metric.derived);
     let (derived, measured): (Vec<&Figure>, Vec<&Figure>) = figures
         .iter()
         .filter(|figure| figure.outcome != Ending::Skipped)
