@@ -195,12 +195,13 @@ impl Node<'_> {
         let mut left: Vec<u32> =
             (1..size.min(PEERS + 1)).map(|step| (rank + step) % size).collect();
         let began = Instant::now();
+        let seems_over = start_s - 1.0 <= wall_s();
         let mut answers: Vec<(u32, f64)> = Vec::new();
         while !left.is_empty() && !self.stop.load(Ordering::Relaxed) {
             let left_s = start_s - 1.0 - wall_s();
             // Before two peers have answered, either clock may be the wrong one.
             let left_s = match answers[..] {
-                [] if left_s <= 0.0 => PEERS_TIME_S,
+                [] if seems_over => PEERS_TIME_S,
                 [] => left_s,
                 [(_, offset_s)] => left_s.max(left_s - offset_s),
                 _ => left_s - middle(&answers),
