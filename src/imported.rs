@@ -9,10 +9,8 @@ use record::run::Run;
 use session::store::{Store, file};
 use std::path::{Path, PathBuf};
 
-/// Folder of the store with the sheets.
 const FOLDER: &str = "machines";
 
-/// What ends the name of a sheet's file.
 const ENDING: &str = ".sheet";
 
 /// Names that mean runs of this machine.
@@ -50,7 +48,6 @@ pub fn remove(store: &Store, name: &str) -> Result<()> {
     std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
 }
 
-/// The names, in their order.
 pub fn names(store: &Store) -> Vec<String> {
     fn below(folder: &Path, before: &str, found: &mut Vec<String>) {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -114,7 +114,6 @@ pub fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What a budget may be.
 const BUDGETS: &str = "type a duration above 0s and up to 30days, for example 90s or 10m";
 
 pub fn budget(text: &str) -> Result<Duration, String> {

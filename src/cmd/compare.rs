@@ -137,7 +137,6 @@ fn names(base: &str, new: &[String]) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// Does one thing to all of some, at once.
 fn at_once<T: Sync, R: Send>(all: &[T], one: impl Fn(&T) -> R + Sync) -> Vec<R> {
     std::thread::scope(|scope| {
         let started: Vec<_> = all.iter().map(|of| scope.spawn(|| one(of))).collect();
@@ -235,7 +234,6 @@ fn judge(comparison: &Comparison, rules: &[Rule]) -> Result<(), Failure> {
     }
 }
 
-/// The name of a run that is compared with itself.
 fn itself<'a>(comparison: &'a Comparison) -> Option<&'a str> {
     let base = &comparison.base.run.header;
     let of_base = |header: &&Header| (&header.run, header.seed) == (&base.run, base.seed);

@@ -149,7 +149,6 @@ fn machine(preset: PresetName) -> Option<Machine> {
     (preset != PresetName::Rehearsal && machine.enter().is_ok()).then_some(machine)
 }
 
-/// Runs it, stores it and shows it.
 fn measure(
     args: &Args,
     store: &Store,
@@ -296,7 +295,6 @@ fn record(
     Ok((file, run))
 }
 
-/// The directories of a crosscheck.
 struct Work {
     scratch: WorkDir,
     files: Option<WorkDir>,

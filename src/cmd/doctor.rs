@@ -26,10 +26,8 @@ pub struct Args {
     host_tree: Option<PathBuf>,
 }
 
-/// What one check says.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
-    /// It does not disturb.
     Fine(String),
     Disturbs(String),
     /// It belongs to the machine: it disturbs, and nothing can be done from here.
@@ -42,13 +40,10 @@ enum Said {
 struct Check {
     name: &'static str,
     judge: fn(&Host, &Watched) -> Said,
-    /// What it does to figures.
     effect: &'static str,
-    /// What to do about it.
     remedy: &'static str,
 }
 
-/// What was seen while watching.
 #[derive(Debug, Default)]
 struct Watched {
     time: Duration,

@@ -16,10 +16,8 @@ pub(crate) struct Rule {
     scope: Option<Selection>,
 }
 
-/// What a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Worse, in any metric.
     Slower,
     Faster,
     /// Either, and changes of metrics without a better side.
@@ -42,17 +40,14 @@ impl Word {
 }
 
 impl Rule {
-    /// The rule as typed.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// What it is about.
     pub(crate) fn word(&self) -> Word {
         self.word
     }
 
-    /// Least |ratio - 1|.
     pub(crate) fn least(&self) -> f64 {
         self.least
     }
@@ -67,7 +62,6 @@ impl Rule {
         self.least > 0.0
     }
 
-    /// Whether a figure is in its scope.
     pub(crate) fn means(&self, experiment: &str, case: &CaseId) -> bool {
         self.scope.as_ref().is_none_or(|scope| scope.means(FAMILIES, experiment, Some(case)))
     }
@@ -89,7 +83,6 @@ impl Rule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Met {
     pub(crate) met: usize,
-    /// Figures that were tested.
     pub(crate) tested: usize,
     /// Figures that both runs have.
     pub(crate) common: usize,
@@ -140,7 +133,6 @@ fn rule(text: &str, words: &[Word]) -> Result<Rule, String> {
     Ok(Rule { text: text.to_owned(), word: meant, least, scope })
 }
 
-/// A percentage as a share.
 fn share(text: &str) -> Option<f64> {
     let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
     (percent.is_finite() && percent >= 0.0).then_some(percent / 100.0)

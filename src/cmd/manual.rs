@@ -6,7 +6,6 @@ use anyhow::Context;
 use clap::CommandFactory;
 use std::path::PathBuf;
 
-/// Exit codes of all commands.
 pub const EXIT_CODES: [(u8, &str); 6] = [
     (0, "success"),
     (1, "finding (compare, crosscheck, doctor, self-check, trend --fail-on)"),

@@ -111,7 +111,6 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// A failure of what was typed.
 pub fn usage(error: impl Into<anyhow::Error>) -> Failure {
     Failure::Usage(format!("{:#}", error.into()))
 }

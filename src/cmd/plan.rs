@@ -150,7 +150,6 @@ fn short(values: &str) -> String {
     }
 }
 
-/// The predictions of its cases.
 fn predicted(setup: &Setup, planned: &PlannedExperiment) -> String {
     let works = || setup.planned.work.iter().filter(|work| work.series.experiment == planned.id);
     let Some(first) = works().next() else { return String::new() };
@@ -160,7 +159,6 @@ fn predicted(setup: &Setup, planned: &PlannedExperiment) -> String {
     all.map(|(case, is_derived)| predictions(setup, first.experiment, &case, is_derived)).collect()
 }
 
-/// A reason with the way out, where there is one.
 fn why(reason: &str, needed: Option<&String>) -> String {
     let needed = needed.map(|needed| format!("; it needs {needed}"));
     reason.to_owned() + &needed.unwrap_or_default()
@@ -169,7 +167,6 @@ fn why(reason: &str, needed: Option<&String>) -> String {
 /// Skipped cases that are shown without --verbose.
 const SKIPPED_SHOWN: usize = 3;
 
-/// Its cases that are skipped.
 fn skipped(setup: &Setup, planned: &PlannedExperiment, verbose: bool) -> String {
     let own = setup.planned.skipped.iter().filter(|(card, ..)| card.id == planned.id);
     let lines = own.filter_map(|(_, case, skip)| {

@@ -38,7 +38,6 @@ const HEAD: &str = "\
 # Leave empty what you do not estimate. Lines that begin with # are not read.
 ";
 
-/// The form of a plan.
 fn form(plan: &Plan) -> String {
     let mut text = HEAD.to_owned();
     let figures = planned(plan);
@@ -51,7 +50,6 @@ fn form(plan: &Plan) -> String {
     text
 }
 
-/// The units that an estimate may have.
 fn units(figure: &Planned) -> String {
     let names = steps(figure.unit).iter().map(|(_, name)| *name).filter(|name| !name.is_empty());
     let names: Vec<&str> = names.collect();

@@ -41,7 +41,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// How a text for a terminal looks there.
     pub fn look(&self) -> Look {
         match self.output {
             None => output::look(),

@@ -101,7 +101,6 @@ fn whole(run: &Run) -> Document {
     }
 }
 
-/// A run in a format.
 pub fn render(run: &Run, format: Format, look: terminal::Look) -> String {
     match format {
         Format::Terminal => terminal::render(&build(run), look),

@@ -329,7 +329,6 @@ fn start(
     Ok((setup, file, None))
 }
 
-/// Most letters of a run's name.
 const NAME_MOST: usize = 64;
 
 /// A name for a run: a file's name, and none that means something else.

@@ -247,7 +247,6 @@ fn object(run: &Stored) -> Value {
     object
 }
 
-/// The names of stored runs as typed, each once.
 fn names(store: &Store, typed: &[String]) -> Result<Vec<String>, Failure> {
     let mut names: Vec<String> = Vec::new();
     for run in typed {

@@ -226,7 +226,6 @@ pub fn is_sweep(path: &Path) -> bool {
     header.is_some_and(|header| header["node"].get("starter").is_some())
 }
 
-/// What is kept of a record.
 fn analysed(path: &Path) -> Result<Content, String> {
     let recording = store::read(path).map_err(|error| format!("{error:#}"))?;
     let run = recording.run;
@@ -248,7 +247,6 @@ fn analysed(path: &Path) -> Result<Content, String> {
     Ok(Content { facts, figures: figures.iter().filter_map(row).collect() })
 }
 
-/// What of a run stands beside other tools.
 fn beside(run: &Run) -> Option<Beside> {
     let rivals = crosscheck::rivals(run);
     let rows = crosscheck::rows(run);
@@ -260,7 +258,6 @@ fn beside(run: &Run) -> Option<Beside> {
     })
 }
 
-/// The environment with what measured, by name.
 fn environment(header: &Header) -> BTreeMap<String, String> {
     let mut all = header.environment.clone();
     let measured = [

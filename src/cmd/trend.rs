@@ -60,18 +60,15 @@ error, or no figure of a rule; 3 failure; 5 undecided: no figure of a rule has n
 /// A key with its metric's unit, direction and class.
 type Found = (Key, About);
 
-/// A figure of one run.
 struct Point {
     value: f64,
     ci: Option<(f64, f64)>,
-    /// Its cycles, of a figure of the core.
     cycles: Option<f64>,
 }
 
 /// A figure by the name of the run.
 type Points = BTreeMap<String, Point>;
 
-/// What the stored runs have.
 struct Known {
     /// Runs that can be read, oldest first.
     runs: Vec<(String, Facts)>,
@@ -147,7 +144,6 @@ pub fn run(args: Args) -> Result<(), Failure> {
     fail_on::judge(&found, &rules, &mut chance)
 }
 
-/// Whether a run has this name, or that name and a number.
 fn is_repeat(run: &str, name: &str) -> bool {
     let number = run.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
     run == name || number.is_some_and(|number| number.parse::<u32>().is_ok())
@@ -187,7 +183,6 @@ fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'kno
     })
 }
 
-/// A run of a trend.
 fn run_of((name, facts): &(String, Facts)) -> TrendRun {
     TrendRun {
         name: name.clone(),
@@ -204,7 +199,6 @@ fn shown_unit(key: &Key, about: &About) -> Unit {
     metric.map_or(about.unit, Metric::shown_unit)
 }
 
-/// A figure over the runs that have it.
 fn over((key, about): &Found, points: &Points, runs: &[&(String, Facts)]) -> Over {
     let found = || {
         let point = |(run, (name, _)): (usize, &&(String, Facts))| Some((run, points.get(name)?));
@@ -250,7 +244,6 @@ fn nothing(key: &str, metric: Option<&str>, known: &Known) -> String {
     }
 }
 
-/// Which keys are asked for.
 #[derive(Debug, PartialEq)]
 struct Wanted {
     /// The whole key, where it was typed as reports print it.

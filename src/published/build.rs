@@ -2,7 +2,7 @@
 //! `derived` events are figures without rounds: nothing smaller would do for all three.
 
 use super::{AS_REPORTED, Found};
-use crate::sheet::{Figure, Report};
+use crate::sheet::{Datum, Report};
 use analysis::gather::distinct;
 use catalogue::FAMILIES;
 use record::FORMAT;
@@ -90,7 +90,7 @@ fn header(found: &Found<'_>, report: &Report) -> Header {
         options: Options { preset: PUBLISHED.to_owned(), ..Options::default() },
         cpus: sheet.cpus.clone(),
         identity: machine.clone(),
-        host: serde_json::to_value(&sheet.host).unwrap_or_default(),
+        host: sheet.host.to_json().unwrap_or_default(),
         environment,
         peers: Vec::new(),
         estimates: Vec::new(),
@@ -113,12 +113,12 @@ fn header(found: &Found<'_>, report: &Report) -> Header {
 }
 
 /// Some experiments of the catalogue, in its order, with the cases that the figures have.
-fn plan(report: &Report, figures: &[&Figure], ids: &[&String]) -> Plan {
+fn plan(report: &Report, figures: &[&Datum], ids: &[&String]) -> Plan {
     let all = FAMILIES.iter().flat_map(|family| family.experiments).map(|one| entry(*one));
     let some = all.filter(|planned| ids.contains(&&planned.id));
     let described = some.map(|mut planned| {
         let id = planned.id.clone();
-        let figures: Vec<&&Figure> = figures.iter().filter(|one| one.experiment == id).collect();
+        let figures: Vec<&&Datum> = figures.iter().filter(|one| one.experiment == id).collect();
         planned.derived = distinct(figures.iter().map(|figure| figure.case.clone()));
         let has = |name: &str| planned.derived.iter().any(|case| case.get(name).is_some());
         for (name, doc, unit) in OWN.iter().filter(|(name, ..)| has(name)) {
@@ -143,7 +143,7 @@ fn plan(report: &Report, figures: &[&Figure], ids: &[&String]) -> Plan {
 
 /// How the report measured, and where its figures are: in place of the experiment's manual, which
 /// describes another method.
-fn manual(report: &Report, id: &str, figures: &[&&Figure]) -> String {
+fn manual(report: &Report, id: &str, figures: &[&&Datum]) -> String {
     let method = report.methods.get(id).map_or("It is not stated.", String::as_str);
     let sources = distinct(figures.iter().map(|figure| {
         let statistic = figure.fact("statistic").unwrap_or_default();
@@ -154,7 +154,7 @@ fn manual(report: &Report, id: &str, figures: &[&&Figure]) -> String {
 }
 
 /// A figure with its caveats: slips first, the nearest case last.
-fn derived(report: &Report, figure: &Figure) -> Derived {
+fn derived(report: &Report, figure: &Datum) -> Derived {
     let source = Value::from(format!("{} {}", report.name, figure.table));
     let (value, ci) = figure.estimate_printed();
     let mut at = figure.at.clone();

@@ -12,7 +12,7 @@ mod build;
 pub(crate) mod tests;
 
 use crate::packed::packed;
-use crate::sheet::{Figure, Plot, Sheet};
+use crate::sheet::{Datum, Plot, Sheet};
 use analysis::among::Machine;
 use analysis::gather::distinct;
 use record::order::Gather;
@@ -101,7 +101,7 @@ pub fn named(typed: &str) -> Result<Cases, String> {
 }
 
 fn cases<'sheet>(
-    figures: impl Iterator<Item = &'sheet Figure>,
+    figures: impl Iterator<Item = &'sheet Datum>,
     plots: impl Iterator<Item = &'sheet Plot>,
 ) -> Cases {
     let plotted = plots.flat_map(|plot| plot.selectors.iter().cloned());
@@ -119,7 +119,7 @@ struct Found<'sheet> {
     /// The run's name: with the table, where one is meant.
     name: String,
     sheet: &'sheet Sheet,
-    figures: Vec<&'sheet Figure>,
+    figures: Vec<&'sheet Datum>,
     plots: Vec<&'sheet Plot>,
 }
 
@@ -142,7 +142,7 @@ fn find(typed: &str) -> Result<Option<Found<'static>>, String> {
         }
     };
     let is_meant = |name: &str| table.is_empty() || is_called(name, table);
-    let figures: Vec<&Figure> =
+    let figures: Vec<&Datum> =
         sheet.figures.iter().filter(|figure| is_meant(&figure.table)).collect();
     let found: Vec<&Plot> = plots(sheet).filter(|plot| is_meant(&plot.table)).collect();
     if figures.is_empty() && found.is_empty() {
@@ -171,7 +171,7 @@ fn is_called(table: &str, typed: &str) -> bool {
 
 /// The selectors of the cases that stand beside a figure: its own or the nearest, and the one for
 /// machines without it; at any far end on another host. The catalogue or this machine may have none.
-fn selectors_of(figure: &Figure) -> impl Iterator<Item = String> {
+fn selectors_of(figure: &Datum) -> impl Iterator<Item = String> {
     let own = figure.nearest().map_or_else(|| figure.key().to_string(), str::to_owned);
     let keys = std::iter::once(own).chain(figure.otherwise().map(str::to_owned));
     keys.map(|key| selector(&key))

@@ -1,5 +1,5 @@
 use super::{Cases, PREFIX, SHEETS, find as found, named, names, plots, preset, run, selectors_of};
-use crate::sheet::{Figure, Sheet};
+use crate::sheet::{Datum, Sheet};
 use analysis::figures;
 use analysis::findings::findings;
 use bench::experiment::fixtures::bare_site;
@@ -61,7 +61,6 @@ fn host(name: &str) -> Host {
     host
 }
 
-/// A machine as laws see it.
 pub(crate) fn site(name: &str) -> Site {
     let peer = PEERS.iter().find(|(near, ..)| *near == name).map(|(_, far, interface)| Peer {
         name: "peer".to_owned(),
@@ -84,7 +83,7 @@ pub(crate) fn site(name: &str) -> Site {
     }
 }
 
-fn rows() -> impl Iterator<Item = (&'static String, &'static Sheet, &'static Figure)> {
+fn rows() -> impl Iterator<Item = (&'static String, &'static Sheet, &'static Datum)> {
     SHEETS.iter().flat_map(|(name, sheet)| sheet.figures.iter().map(move |one| (name, sheet, one)))
 }
 
@@ -246,10 +245,10 @@ fn pictures_over_time_are_those_that_the_tables_list() {
 /// A figure with the selector of its row in docs/REPORTS.md: every table, with the keys that stand
 /// beside its figures, has one, and the row's command names the table, a far end and a share where it needs
 /// them.
-fn documented() -> Vec<(String, &'static Figure)> {
+fn documented() -> Vec<(String, &'static Datum)> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/REPORTS.md");
     let page = std::fs::read_to_string(page).expect("it is in the repository");
-    let row = |(_, sheet, figure): (&String, &'static Sheet, &'static Figure)| {
+    let row = |(_, sheet, figure): (&String, &'static Sheet, &'static Datum)| {
         let report = &sheet.report.as_ref().expect("tested above").name;
         let begin = format!("| {report} | {} | `plumb run ", figure.table);
         let near = beside(figure);
@@ -273,7 +272,7 @@ fn documented() -> Vec<(String, &'static Figure)> {
 /// machine with a far end, a share and room for files. What another machine needs says so.
 #[test]
 fn the_command_of_a_table_plans_the_cases_of_its_figures() {
-    let mut tables: BTreeMap<String, Vec<&Figure>> = BTreeMap::new();
+    let mut tables: BTreeMap<String, Vec<&Datum>> = BTreeMap::new();
     for (selector, figure) in documented() {
         tables.entry(selector).or_default().push(figure);
     }
@@ -348,7 +347,6 @@ fn planned(cases: &Cases, site: &Site) -> (BTreeSet<String>, f64) {
     (keys, planned.eta_s)
 }
 
-/// Where that directory lies.
 fn share() -> Mount {
     Mount {
         source: "server:/export".to_owned(),
@@ -383,7 +381,7 @@ fn key(experiment: &str, case: &CaseId, metric: &str) -> String {
 }
 
 /// The key of the case that stands beside a figure: its own, or the nearest.
-fn beside(figure: &Figure) -> String {
+fn beside(figure: &Datum) -> String {
     figure.nearest().map_or_else(|| figure.key().to_string(), str::to_owned)
 }
 

@@ -1,7 +1,7 @@
 //! From a run to a sheet.
 
-use super::{Estimate, FILES, Figure, Sheet};
-use analysis::figure::{self, Condition};
+use super::{Datum, Estimate, FILES, Sheet};
+use analysis::figure::{Condition, Figure};
 use analysis::figures;
 use anyhow::{Context as _, Result, ensure};
 use bench::experiment::Preset;
@@ -34,10 +34,10 @@ pub fn text(run: &Run) -> Result<(String, bool)> {
     let files_left_out = !has_files && all.iter().any(|of| of.family() == "fs");
     let taken = all.iter().filter(|of| has_files || of.family() != "fs");
     let date = header.started.get(.."2026-11-25".len()).unwrap_or_default();
-    let taken: Vec<Figure> = taken.filter_map(|of| of_figure(run, of)).collect();
+    let taken: Vec<Datum> = taken.filter_map(|of| of_figure(run, of)).collect();
     // What is redacted is found in JSON, by the names of its members.
     let redaction = Redaction::from_header(&serde_json::to_string(header)?);
-    let host = redaction.line(&serde_json::to_string(&described(host, mount))?);
+    let host = redaction.line(&described(host, mount).to_json()?.to_string());
     let taken = redaction.line(&serde_json::to_string(&taken)?);
     let sheet = Sheet {
         source: format!(
@@ -45,8 +45,8 @@ pub fn text(run: &Run) -> Result<(String, bool)> {
             header.options.preset, header.plumb, header.build
         ),
         cpus: header.cpus.clone(),
-        host: serde_json::from_str(&host)?,
-        figures: serde_json::from_str(&taken)?,
+        host: Host::from_json(host.as_bytes())?,
+        figures: serde_json::from_slice(taken.as_bytes())?,
         report: None,
     };
     let text = sheet.text()?;
@@ -78,7 +78,7 @@ fn described(host: Host, mount: Option<Mount>) -> Host {
 }
 
 /// A measured figure of this machine alone.
-fn of_figure(run: &Run, of: &figure::Figure) -> Option<Figure> {
+fn of_figure(run: &Run, of: &Figure) -> Option<Datum> {
     let (key, metric) = (of.key()?, of.metric.as_ref()?);
     let is_hidden = FAMILIES.iter().any(|family| family.hidden && family.name == of.family());
     let is_here = key.case.text(FAR).is_none_or(|far| far == LOOPBACK);
@@ -91,7 +91,7 @@ fn of_figure(run: &Run, of: &figure::Figure) -> Option<Figure> {
         None => printed,
     };
     let at = run.prediction(&key, PredictionKind::Prior).map(|event| event.at.clone());
-    let figure = Figure {
+    let figure = Datum {
         unit: metric.unit,
         value: found.value,
         ci: found.ci,

@@ -67,7 +67,6 @@ const EXACT: f64 = 1e-12;
 /// Difference of a logarithm that is the same coefficient, on another machine's arithmetic.
 const SAME: f64 = 0.02;
 
-/// Whether two fits have the same coefficients.
 fn are_same(one: &Fitted, other: &Fitted) -> bool {
     let is_same = |(name, of): (&String, &f64)| (of / other.coefficient(name)).ln().abs() < SAME;
     one.0.keys().eq(other.0.keys()) && one.0.iter().all(is_same)
@@ -76,7 +75,6 @@ fn are_same(one: &Fitted, other: &Fitted) -> bool {
 /// What is fitted: clocks, the kernel's work, and devices. Other laws have tables of their own.
 const FITTED: [&str; 5] = ["clock", "os", "net", "fs", "memory.fault"];
 
-/// A figure of a machine.
 struct Observation {
     design: String,
     /// Its experiment, of the kernel's work on Arm apart.
@@ -118,7 +116,6 @@ fn is_fitted(name: &str) -> bool {
     FITTED.iter().any(|start| name.starts_with(start))
 }
 
-/// Terms by their logarithms.
 type Terms = [f64; TERMS.len()];
 
 /// The machine's figures under such terms.

@@ -11,13 +11,12 @@ use record::event::Range;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
-/// A figure of an instance, with its prediction.
-struct Figure {
+/// A value of an instance beside its prediction.
+struct Judgement {
     instance: String,
     design: String,
     family: &'static str,
     metric: String,
-    /// The metric with its case.
     case: String,
     scored: Scored<'static>,
     /// How far the value is from the likely one, in widths of the law's own range …
@@ -66,12 +65,12 @@ fn with_open(range: Range, open: f64) -> Range {
 }
 
 /// All figures of an instance. Errors: it is refused.
-fn judged(instance: &Instance) -> Result<Vec<Figure>, String> {
+fn judged(instance: &Instance) -> Result<Vec<Judgement>, String> {
     let sheet = instance.sheet()?;
     let design = design(&sheet.host);
     let machine = of_sheet(&instance.id, &sheet);
     let all = priors(&machine, |_| true);
-    let figure = |(of, figure): (Judged, &super::Figure)| {
+    let figure = |(of, figure): (Judged, &super::Datum)| {
         let mut scored = of.as_wide_as(Widths::fitted()).scored();
         let residual = of.nearer().and_then(|range| residual(range, of.figure.value, false));
         let width = of.as_wide_as(&Widths::default()).scored().range;
@@ -79,7 +78,7 @@ fn judged(instance: &Instance) -> Result<Vec<Figure>, String> {
         let open = figure.ci.map_or(0.0, |(low, high)| (high / low).ln() / 2.0);
         scored.range = scored.range.map(|range| with_open(range, open));
         let metric = of_metric(of.experiment(), &of.figure.metric.name);
-        Figure {
+        Judgement {
             instance: instance.id.clone(),
             design: design.clone(),
             family: scored.family,
@@ -102,7 +101,7 @@ struct Total {
     score: f64,
 }
 
-fn total(figures: &[&Figure]) -> Total {
+fn total(figures: &[&Judgement]) -> Total {
     let mut designs: BTreeMap<&str, Vec<Scored>> = BTreeMap::new();
     for figure in figures {
         designs.entry(&figure.design).or_default().push(figure.scored);
@@ -140,7 +139,7 @@ fn middle(mut all: Vec<(f64, f64)>) -> f64 {
 const HELD: f64 = 0.9;
 
 /// The scale of widths that holds [`HELD`] of some figures, each design counting once.
-fn scale(figures: &[&Figure]) -> f64 {
+fn scale(figures: &[&Judgement]) -> f64 {
     let mut all: Vec<(f64, f64)> = weighted(figures).map(|(one, by)| (one.residual, by)).collect();
     all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let total: f64 = all.iter().map(|(_, weight)| weight).sum();
@@ -152,15 +151,14 @@ fn scale(figures: &[&Figure]) -> f64 {
     found.map_or(f64::NAN, |(residual, _)| *residual)
 }
 
-/// Figures with their weights: all of a design weigh one.
-fn weighted<'a>(figures: &'a [&'a Figure]) -> impl Iterator<Item = (&'a Figure, f64)> {
+fn weighted<'a>(figures: &'a [&'a Judgement]) -> impl Iterator<Item = (&'a Judgement, f64)> {
     let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
     figures.iter().for_each(|figure| *counts.entry(&figure.design).or_default() += 1.0);
     figures.iter().map(move |figure| (*figure, 1.0 / counts[&*figure.design]))
 }
 
 /// What the widths of a metric come to if half of the designs set them, on the other half.
-fn print_halves(figures: &[Figure]) {
+fn print_halves(figures: &[Judgement]) {
     println!("## Scales of half of the designs, on the other half\n");
     println!(
         "| | scale of all | scale | inside % | median width | scale | inside % | median width |"
@@ -171,11 +169,11 @@ fn print_halves(figures: &[Figure]) {
     let metrics: BTreeSet<&str> = figures.iter().map(|one| &*one.metric).collect();
     for metric in metrics {
         let own = figures.iter().filter(|one| one.metric == metric);
-        let (one, other): (Vec<&Figure>, Vec<&Figure>) =
+        let (one, other): (Vec<&Judgement>, Vec<&Judgement>) =
             own.partition(|figure| first.contains(&*figure.design));
-        let cells = |from: &[&Figure], on: &[&Figure]| {
+        let cells = |from: &[&Judgement], on: &[&Judgement]| {
             let scale = scale(from);
-            let inside = |(figure, by): (&Figure, f64)| by * f64::from(figure.residual <= scale);
+            let inside = |(figure, by): (&Judgement, f64)| by * f64::from(figure.residual <= scale);
             let all: f64 = weighted(on).map(|(_, by)| by).sum();
             let share = 100.0 * weighted(on).map(inside).sum::<f64>() / all;
             let widths = weighted(on).map(|(one, by)| ((scale * one.width).exp(), by));
@@ -187,14 +185,13 @@ fn print_halves(figures: &[Figure]) {
     println!();
 }
 
-/// A table of groups of figures.
-fn print(title: &str, figures: &[Figure], name: impl Fn(&Figure) -> String) {
+fn print(title: &str, figures: &[Judgement], name: impl Fn(&Judgement) -> String) {
     println!("## {title}\n");
     println!(
         "| | designs | instances | figures | inside % | median width | bias | score |\n\
          |---|--:|--:|--:|--:|--:|--:|--:|"
     );
-    let mut groups: BTreeMap<String, Vec<&Figure>> = BTreeMap::new();
+    let mut groups: BTreeMap<String, Vec<&Judgement>> = BTreeMap::new();
     for figure in figures {
         groups.entry(name(figure)).or_default().push(figure);
     }
@@ -231,7 +228,7 @@ fn instances_of_clouds_are_judged() {
     print_halves(&figures);
     let families: BTreeSet<&str> = figures.iter().map(|one| one.family).collect();
     for family in families {
-        let own: Vec<&Figure> = figures.iter().filter(|one| one.family == family).collect();
+        let own: Vec<&Judgement> = figures.iter().filter(|one| one.family == family).collect();
         let Total { inside, width, .. } = total(&own);
         println!(
             "cloud {family} figures {} inside {:.0}% width {width:.2}",
@@ -244,7 +241,7 @@ fn instances_of_clouds_are_judged() {
 
 #[test]
 fn a_design_counts_once() {
-    let one = |design: &str, value: f64| Figure {
+    let one = |design: &str, value: f64| Judgement {
         instance: String::new(),
         design: design.to_owned(),
         family: "os",

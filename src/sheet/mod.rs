@@ -35,7 +35,6 @@ use text::{Refused, Section};
 /// Where the directory for files is mounted in a sheet, which has no paths.
 const FILES: &str = "/";
 
-/// A machine with its figures.
 #[derive(Debug)]
 pub struct Sheet {
     /// Where the figures come from: a run of plumb, or a publication.
@@ -44,8 +43,7 @@ pub struct Sheet {
     pub cpus: Vec<usize>,
     /// The machine as laws see it. The file system that held the files is the only one, at `/`.
     pub host: Host,
-    /// The figures, at least one.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Datum>,
     /// The report that printed the figures, of a published machine.
     pub report: Option<Report>,
 }
@@ -64,7 +62,6 @@ pub struct Report {
     pub core_hz: f64,
     /// Conditions by name; `clocks` says both clocks in a sentence.
     pub environment: BTreeMap<String, String>,
-    /// How an experiment was done.
     pub methods: BTreeMap<String, String>,
     /// How an experiment is shown besides as its card says; a picture over time in place of the
     /// card's.
@@ -107,17 +104,16 @@ impl Report {
 pub struct Plot {
     /// The plot's name in the report, or the name of the table with its points.
     pub table: String,
-    /// What measures its cases.
     pub selectors: Vec<String>,
-    /// Parameters, where the presets have others.
     #[serde(default)]
     pub settings: Vec<String>,
 }
 
-/// A measured figure. All quantities but the cycles are in the metric's unit.
+/// What a sheet states of one case and metric. In a run it becomes a figure of analysis. All quantities
+/// but the cycles are in the metric's unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Figure {
+pub struct Datum {
     pub experiment: String,
     pub case: CaseId,
     pub metric: String,
@@ -136,13 +132,11 @@ pub struct Figure {
     /// prints, and the nearest case (docs/FORMAT.md, published machines).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, Value>,
-    /// Name of the table in the report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub table: String,
     /// What must be known of the report's figure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The report's own estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Prediction>,
     /// Whether laws are judged by the report's figure.
@@ -150,7 +144,6 @@ pub struct Figure {
     pub scored: bool,
 }
 
-/// A value with its interval.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Estimate {
@@ -246,7 +239,7 @@ impl Sheet {
     }
 }
 
-impl Figure {
+impl Datum {
     pub fn key(&self) -> Key {
         Key::new(&self.experiment, &self.case, &self.metric)
     }
@@ -266,7 +259,6 @@ impl Figure {
         self.estimate_printed().0
     }
 
-    /// The same with its interval.
     pub fn estimate_printed(&self) -> (f64, Option<(f64, f64)>) {
         self.alone.map_or((self.value, self.ci), |alone| (alone.value, alone.ci))
     }
@@ -278,7 +270,7 @@ impl Figure {
 
     /// Its experiment and metric. Errors: there is no such experiment, or it has no such metric.
     pub fn metric(&self) -> Result<(&'static dyn AnyExperiment, &'static Metric), String> {
-        let Figure { experiment, metric, .. } = self;
+        let Datum { experiment, metric, .. } = self;
         let found =
             find(experiment).ok_or_else(|| format!("no experiment is called {experiment}"))?;
         let named = found.card().metrics.iter().find(|of| of.name == *metric);

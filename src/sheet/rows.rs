@@ -18,7 +18,6 @@ const DEPTH_MAX: usize = 4;
 /// Items that a step describes at least.
 const STEPS_MIN: usize = 4;
 
-/// What a row states.
 pub(super) enum Stated {
     /// A member, or a member that all items of an array have.
     Same(Value),
@@ -26,7 +25,6 @@ pub(super) enum Stated {
     Items(Vec<Value>),
 }
 
-/// Rows in which a value differs from a plain one.
 pub(super) fn rows(value: &Value, plain: &Value) -> Vec<String> {
     let mut rows = Vec::new();
     write("", value, plain, &mut rows);
@@ -89,7 +87,6 @@ fn leaves(path: &str, value: &Value, each: &mut impl FnMut(String, &Value)) {
     }
 }
 
-/// Items as a text.
 fn joined(items: &[Value], between: &str) -> String {
     let mut runs: Vec<(&Value, usize)> = Vec::new();
     for item in items {
@@ -168,7 +165,8 @@ pub(super) fn parsed(row: &str) -> Result<(&str, Stated), String> {
     let cut = |mark: &str| row.split_once(mark).map(|(path, rest)| (path.len(), path, rest));
     match (cut(" = "), cut(": ")) {
         (Some((at, path, json)), other) if other.is_none_or(|(other, ..)| at < other) => {
-            let value = serde_json::from_str(json).map_err(|why| format!("{path}: {why}"))?;
+            let value =
+                serde_json::from_slice(json.as_bytes()).map_err(|why| format!("{path}: {why}"))?;
             Ok((path, Stated::Same(value)))
         }
         (_, Some((_, path, text))) => {
@@ -264,7 +262,6 @@ fn size(item: &Value) -> usize {
     item.as_array().map_or(1, |items| items.iter().map(size).sum::<usize>().max(1))
 }
 
-/// The items of a part, each with how often it is there.
 fn run(part: &str, depth: usize) -> Option<Vec<(Value, usize)>> {
     let repeated =
         part.rsplit_once('*').and_then(|(item, times)| Some((item, times.parse().ok()?)));
@@ -279,7 +276,8 @@ fn run(part: &str, depth: usize) -> Option<Vec<(Value, usize)>> {
         let is_run = first < last && last - first < ITEMS_MAX as u64;
         return is_run.then(|| (first..=last).map(|number| (number.into(), times)).collect());
     }
-    let value = if is_word(item) { item.into() } else { serde_json::from_str(item).ok()? };
+    let value =
+        if is_word(item) { item.into() } else { serde_json::from_slice(item.as_bytes()).ok()? };
     Some(vec![(value, times)])
 }
 

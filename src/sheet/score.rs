@@ -5,7 +5,7 @@
 use super::fit::fit;
 use super::judge::design;
 use super::widths;
-use super::{FILES, Figure, Sheet, sheets};
+use super::{Datum, FILES, Sheet, sheets};
 use crate::published::{AS_REPORTED, PREFIX, SHEETS, tests::site as reported_site};
 use analysis::score::{Scored, Tally, is_measured_only, tally};
 use bench::experiment::{AnyExperiment, DirFacts, Known, Preset, Site};
@@ -27,7 +27,6 @@ use std::sync::{LazyLock, OnceLock};
 /// Mean interval score of all priors: no change of a law may raise it.
 const SCORE_MAX: f64 = 1.68;
 
-/// Misses that are listed of each machine.
 const LISTED: usize = 8;
 /// Length of the lists of metrics.
 const METRICS: usize = 20;
@@ -60,7 +59,6 @@ pub(super) struct Measured {
     pub(super) value: f64,
 }
 
-/// A figure with its prediction.
 #[derive(Clone, Copy)]
 pub(super) struct Judged<'a> {
     pub(super) machine: &'a Machine,
@@ -86,14 +84,13 @@ pub(super) fn machines() -> Vec<Machine> {
 }
 
 /// A printed figure. A second reading of one is of the same case.
-fn of_report(figure: &Figure) -> Measured {
+fn of_report(figure: &Datum) -> Measured {
     let (experiment, metric) = figure.metric().expect("reading has checked it");
     let others = figure.case.0.iter().filter(|(name, _)| name != AS_REPORTED);
     let case = Case::new(CaseId(others.cloned().collect()));
     Measured { experiment, metric, case, value: figure.value }
 }
 
-/// The machine of a sheet, with all its figures in their order.
 pub(super) fn of_sheet(name: &str, sheet: &Sheet) -> Machine {
     let figures = sheet.figures.iter().map(|figure| {
         let (experiment, metric) = figure.metric().expect("reading has checked it");
@@ -150,7 +147,6 @@ pub(super) fn derived<'a>(machine: &'a Machine, is_asked: fn(&str) -> bool) -> V
     all.filter_map(judged).collect()
 }
 
-/// What each figure may be predicted from.
 fn seen(figures: &[Measured]) -> BTreeMap<&'static str, Known> {
     let mut all = BTreeMap::new();
     for figure in figures {
@@ -270,7 +266,6 @@ fn print(title: &str, all: &[Judged<'_>]) -> Tally {
     tally(&all.iter().map(Judged::scored).collect::<Vec<_>>())
 }
 
-/// The widest misses of each machine.
 fn print_misses(all: &[Judged<'_>]) {
     println!("## Widest misses of the priors\n");
     println!("| machine | figure | measured | predicted | factor |\n|---|---|--:|--:|--:|");

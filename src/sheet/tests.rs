@@ -1,5 +1,5 @@
 use super::text::Refused;
-use super::{Figure, Sheet, export, machines, sheets};
+use super::{Datum, Sheet, export, machines, sheets};
 use analysis::figure::Condition;
 use analysis::figures;
 use record::key::Value;
@@ -68,7 +68,7 @@ fn machines_of_a_kind_share_what_it_states() {
     assert_eq!((cpu.id, &*cpu.smt_siblings), (3, &[1, 3][..]));
     assert_eq!(cpu.frequency.max_hz, Some(4_000_000_000));
     let figures = |sheet: &Sheet| -> Vec<(String, f64, Option<u64>)> {
-        let depth = |figure: &Figure| figure.at.get("depth").and_then(Value::int);
+        let depth = |figure: &Datum| figure.at.get("depth").and_then(Value::int);
         let figures = sheet.figures.iter();
         figures.map(|figure| (figure.case.to_string(), figure.value, depth(figure))).collect()
     };
@@ -171,7 +171,6 @@ fn figures_that_mean_nothing_make_no_sheet() {
     assert!(export::text(&run).is_err());
 }
 
-/// The line in which a text has a word, counted from 1.
 fn line_of(text: &str, word: &str) -> usize {
     text.lines().position(|line| line.contains(word)).expect("it is there") + 1
 }

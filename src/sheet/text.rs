@@ -2,11 +2,10 @@
 //! ([`super::rows`]), and tables of figures, a line a case and a column a machine.
 
 use super::rows::{Stated, parsed, put, rows, split};
-use super::{Figure, Report, Sheet};
+use super::{Datum, Report, Sheet};
 use host::{Host, Identity, Root};
 use record::key::{CaseId, Value as Param};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json, to_value};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -22,7 +21,7 @@ static PLAIN: LazyLock<Value> = LazyLock::new(|| {
     let mut host = Host::read(&Root::tree(""));
     host.identity = Identity::default();
     host.limits.memory_place_refused = None;
-    to_value(&host).unwrap_or_default()
+    host.to_json().unwrap_or_default()
 });
 
 /// Why a sheet is not read.
@@ -37,7 +36,6 @@ fn refused(line: usize) -> impl Fn(String) -> Refused {
     move |why| Refused { line, why }
 }
 
-/// What a sheet has beside the machine and its figures.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Beside {
@@ -48,7 +46,13 @@ struct Beside {
 }
 const BESIDE: [&str; 3] = ["source", "cpus", "report"];
 
+type Reader<T> = fn(&[u8]) -> serde_json::Result<T>;
+
 impl Beside {
+    fn from_json(json: &[u8]) -> serde_json::Result<Beside> {
+        serde_json::from_slice(json)
+    }
+
     fn source(&self) -> String {
         let text = self.source.get("text").cloned().unwrap_or_default();
         let parts = self.source.iter();
@@ -56,15 +60,12 @@ impl Beside {
     }
 }
 
-/// What a text states of a machine.
 pub(super) struct Section<'text> {
     /// Empty where the text describes one machine only.
     pub(super) name: &'text str,
     line: usize,
-    /// The rows by their paths, each with its line.
     rows: BTreeMap<&'text str, (usize, &'text str)>,
-    /// The figures with their lines.
-    pub(super) figures: Vec<(usize, Figure)>,
+    pub(super) figures: Vec<(usize, Datum)>,
 }
 
 /// A table's first line: what its figures have in common.
@@ -166,7 +167,7 @@ fn headed(row: &str) -> Result<Head<'_>, String> {
 /// The object at a line's end, which is taken away.
 fn members(words: &mut Vec<&str>) -> Result<Map<String, Value>, String> {
     let json = words.pop_if(|last| last.starts_with('{')).unwrap_or("{}");
-    serde_json::from_str(json).map_err(|why| why.to_string())
+    serde_json::from_slice(json.as_bytes()).map_err(|why| why.to_string())
 }
 
 /// Members of two objects; their objects have the members of both.
@@ -183,7 +184,7 @@ fn merged(mut all: Map<String, Value>, others: Map<String, Value>) -> Map<String
 
 /// The figures of a table's line, each with its column: the case's values, a value for each machine
 /// (`-` for none), and other members as JSON. A fact that differs between machines is an array.
-fn figures(row: &str, head: &Head, columns: usize) -> Result<Vec<(usize, Figure)>, String> {
+fn figures(row: &str, head: &Head, columns: usize) -> Result<Vec<(usize, Datum)>, String> {
     let mut words: Vec<&str> = split(row, ' ').collect();
     let members = merged(head.members.clone(), members(&mut words)?);
     let (params, found) = (head.params.len(), words.len());
@@ -196,8 +197,8 @@ fn figures(row: &str, head: &Head, columns: usize) -> Result<Vec<(usize, Figure)
     let measured = words[params..].iter().enumerate().filter(|(_, value)| **value != "-");
     let figure = |(column, value): (usize, &&str)| {
         let mut members = members.clone();
-        let value: Value =
-            serde_json::from_str(value).map_err(|_| format!("`{value}` is no value"))?;
+        let value: Value = serde_json::from_slice(value.as_bytes())
+            .map_err(|_| format!("`{value}` is no value"))?;
         members.insert("value".to_owned(), value);
         if let Some(Value::Object(facts)) = members.get_mut("at") {
             facts.retain(|_, fact| {
@@ -207,9 +208,9 @@ fn figures(row: &str, head: &Head, columns: usize) -> Result<Vec<(usize, Figure)
                 !fact.is_null()
             });
         }
-        let figure: Figure = serde_json::from_str(&Value::from(members).to_string())
+        let figure: Datum = serde_json::from_slice(Value::from(members).to_string().as_bytes())
             .map_err(|why| why.to_string())?;
-        Ok((column, Figure { case: case.clone(), ..figure }))
+        Ok((column, Datum { case: case.clone(), ..figure }))
     };
     measured.map(figure).collect()
 }
@@ -235,9 +236,9 @@ impl Section<'_> {
     }
 
     /// A part of what is stated. Errors: what is missing or of another kind.
-    fn part<T: DeserializeOwned>(&self, value: &Value) -> Result<T, Refused> {
+    fn part<T>(&self, value: &Value, read: Reader<T>) -> Result<T, Refused> {
         let json = format!("{value:#}");
-        serde_json::from_str(&json).map_err(|why| {
+        read(json.as_bytes()).map_err(|why| {
             let (path, why) = (path_in(&json, why.line()), why.to_string());
             let why = why.rsplit_once(" at line ").map_or(&*why, |(why, _)| why);
             let begin = path.trim_end_matches("[]");
@@ -250,25 +251,25 @@ impl Section<'_> {
 
     /// Where the figures come from. Errors: it is no text.
     pub(super) fn source(&self) -> Result<String, Refused> {
-        Ok(self.part::<Beside>(&self.stated(json!({}))?)?.source())
+        Ok(self.part(&self.stated(json!({}))?, Beside::from_json)?.source())
     }
 
     /// The machine with its figures. Errors: what is missing or impossible, with its line.
     pub(super) fn sheet(self) -> Result<Sheet, Refused> {
         let value = self.stated(PLAIN.clone())?;
-        let beside: Beside = self.part(&value)?;
-        let host: Host = self.part(&value)?;
+        let beside = self.part(&value, Beside::from_json)?;
+        let host = self.part(&value, Host::from_json)?;
         self.check_known(&host)?;
         let source = beside.source();
         let cpus_line = self.rows.get("cpus").map_or(self.line, |(line, _)| *line);
-        let (lines, figures): (Vec<usize>, Vec<Figure>) = self.figures.into_iter().unzip();
+        let (lines, figures): (Vec<usize>, Vec<Datum>) = self.figures.into_iter().unzip();
         let sheet = Sheet { source, cpus: beside.cpus, host, figures, report: beside.report };
         sheet.checked().map_err(|(nth, why)| refused(nth.map_or(cpus_line, |nth| lines[nth]))(why))
     }
 
     /// Errors: a row states a member that no machine has.
     fn check_known(&self, host: &Host) -> Result<(), Refused> {
-        let written = rows(&to_value(host).unwrap_or_default(), &PLAIN);
+        let written = rows(&host.to_json().unwrap_or_default(), &PLAIN);
         let known = |path: &str| {
             let mut rows = written.iter().filter_map(|row| row.strip_prefix(path));
             rows.any(|rest| rest.starts_with([':', ' ', '/']))
@@ -287,7 +288,6 @@ impl Section<'_> {
     }
 }
 
-/// The path of the member in a line of JSON that is indented.
 fn path_in(json: &str, line: usize) -> String {
     let (mut path, mut depth) = (String::new(), usize::MAX);
     let rows: Vec<&str> = json.lines().take(line).collect();
@@ -320,10 +320,10 @@ pub(super) fn text(sheet: &Sheet) -> serde_json::Result<String> {
     let beside = json!({ "cpus": to_value(cpus)?, "report": to_value(report)? });
     let mut lines = vec![format!("{TITLE}{FORMAT}")];
     lines.extend([source, beside].iter().flat_map(|member| rows(member, &Value::Null)));
-    lines.extend(rows(&to_value(host)?, &PLAIN));
+    lines.extend(rows(&host.to_json()?, &PLAIN));
     let mut last = String::new();
     for figure in figures {
-        let Figure { experiment, case, metric, unit, value, .. } = figure;
+        let Datum { experiment, case, metric, unit, value, .. } = figure;
         let params: String = case.0.iter().map(|(name, _)| format!(" {name}")).collect();
         let head = format!("= {experiment} {metric} {unit}{params}");
         if head != last {

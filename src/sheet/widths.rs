@@ -30,7 +30,6 @@ const POOLED: f64 = 0.5;
 /// No prediction is narrower than a tenth of its law's own width.
 const NARROWEST: f64 = 0.1;
 
-/// Residuals by design of processor.
 type Residuals<'a> = BTreeMap<&'a str, Vec<f64>>;
 
 /// The scales that hold these predictions, which are as wide as their laws make them.

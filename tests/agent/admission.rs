@@ -1,9 +1,8 @@
-//! Who is served: clients that have the key and the same version, one at a time. (What else a
+//! Who is served: clients that have the key and the same version. (Who is slow or comes second, and what else a
 //! client may say is tested in crates/session/src/agent/tests.)
 
-use crate::lab::{ECHO, Lab, is_measuring};
+use crate::lab::{ECHO, Lab};
 use crate::plumb::prelude::*;
-use session::agent::handshake::{Role, hello};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -94,35 +93,4 @@ fn both_ends_report_another_version_in_plain_text() {
     refused(&started, &words);
     assert!(!started.said.contains("signal"), "{started:?}");
     assert_eq!(lab.records().len(), records);
-}
-
-/// The silent and the wrong ones are closed by their deadline; until then a client with the key
-/// does not wait for them.
-#[test]
-fn silent_and_wrong_clients_delay_nobody_and_are_closed() {
-    let lab = Lab::new();
-    let (agent, address) = lab.agent();
-    // Part of a handshake message, which has 48 bytes.
-    let begun = [&hello(Role::Session)[..], &[48, 0, 7, 7]].concat();
-    let kinds = [&b""[..], &begun, b"GET / HTTP/1.1\r\n\r\n"];
-    let held: Vec<TcpStream> = (0..30).map(|index| sends(address, kinds[index % 3])).collect();
-    works(&lab.rehearse(address));
-    for stream in held {
-        let answer = answer_of(stream);
-        assert!(answer.is_empty() || answer == hello(Role::Agent), "{answer:?}");
-    }
-    assert!(agent.said().contains("the handshake in time"), "{}", agent.said());
-    works(&lab.rehearse(address));
-}
-
-#[test]
-fn one_session_at_a_time() {
-    let lab = Lab::new();
-    let (_agent, address) = lab.agent();
-    let first = lab.start_echo(address, "standard");
-    is_measuring(&lab);
-    refused(&lab.plan(address), &["busy until 20", "one session at a time"]);
-    first.signal("INT");
-    first.ends(4);
-    works(&lab.plan(address));
 }

@@ -30,12 +30,10 @@ impl Lab {
         lab
     }
 
-    /// A path as text.
     pub fn text(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// Makes a key file.
     pub fn new_key(&self, name: &str) {
         self.ends(0, &["agent", "--new-key", &self.text(name)]);
     }
@@ -46,7 +44,6 @@ impl Lab {
         self.start(&mut self.command(args)).ends(code)
     }
 
-    /// Runs the binary to its end.
     pub fn plumb(&self, args: &[&str]) -> Ended {
         self.start(&mut self.command(args)).wait()
     }
@@ -83,13 +80,11 @@ impl Lab {
         self.start(self.other(PLUMB).args(["run", "--resume", "last", "--peer", &peer])).wait()
     }
 
-    /// Rehearses a whole family against an agent.
     pub fn rehearse_family(&self, family: &str, address: SocketAddr) -> Ended {
         let args = self.against(address, &["run", family, "--preset", "rehearsal"]);
         self.start(self.other(PLUMB).args(args)).wait()
     }
 
-    /// A plan against an agent.
     pub fn plan(&self, address: SocketAddr) -> Ended {
         let args = [&["plan"], &ECHO[..]].concat();
         let args = self.against(address, &args);
@@ -135,7 +130,6 @@ impl Deref for Lab {
     }
 }
 
-/// An agent once it listens, and where.
 fn listening(agent: Program) -> (Program, SocketAddr) {
     let address = wait_for("the agent to listen", || {
         let said = agent.said();
@@ -147,7 +141,6 @@ fn listening(agent: Program) -> (Program, SocketAddr) {
 }
 
 impl Program {
-    /// Its end.
     #[track_caller]
     pub fn wait(self) -> Ended {
         self.ended_within(PATIENCE)
@@ -162,7 +155,6 @@ impl Program {
     }
 }
 
-/// Waits for something to be there.
 #[track_caller]
 pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     wait_within(PATIENCE, what, look)

@@ -12,7 +12,6 @@ pub struct Relay {
 
 #[derive(Default)]
 struct Connections {
-    /// How many there were.
     count: usize,
     /// Both ends of those that were not cut.
     streams: Vec<TcpStream>,
@@ -39,7 +38,6 @@ impl Relay {
         relay
     }
 
-    /// Cuts all connections.
     pub fn cut(&self) {
         for stream in self.connections.lock().unwrap().streams.drain(..) {
             // It may be over.
@@ -47,7 +45,6 @@ impl Relay {
         }
     }
 
-    /// Connections so far.
     pub fn count(&self) -> usize {
         self.connections.lock().unwrap().count
     }

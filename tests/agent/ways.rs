@@ -19,7 +19,6 @@ fn agents(of: u32) -> BTreeSet<u32> {
     offspring(of).into_iter().filter(is_agent).collect()
 }
 
-/// The ssh that a run has started.
 fn ssh_of(run: &Program) -> u32 {
     let is_ssh = |pid: &u32| {
         fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "ssh\n")

@@ -12,7 +12,6 @@ fn compare(here: &Here, a: &str, b: &str, more: &[&str]) -> Answer {
     answer(command.output().unwrap())
 }
 
-/// The order in which the commands ran.
 fn order(here: &Here) -> String {
     fs::read_to_string(here.path("order")).unwrap_or_default().replace('\n', "")
 }

@@ -26,7 +26,6 @@ fn own_group(here: &Here) -> Option<PathBuf> {
     Some(PathBuf::from(group.expect("a group is in the journal")))
 }
 
-/// The first sample of a metric at a size.
 fn first(events: &[Value], size: u64, metric: &str) -> Option<f64> {
     events_of_kind(events, "samples")
         .into_iter()
@@ -34,7 +33,6 @@ fn first(events: &[Value], size: u64, metric: &str) -> Option<f64> {
         .map(|samples| samples["values"][0].as_f64().unwrap())
 }
 
-/// The derived value of a metric.
 fn found<'run>(events: &'run [Value], metric: &str) -> Option<&'run Value> {
     let mut derived = events_of_kind(events, "derived").into_iter();
     derived.find(|derived| derived["metric"] == metric)

@@ -11,7 +11,6 @@ fn figures() -> Here {
     here
 }
 
-/// The blocks of a page in a language.
 pub fn blocks(page: &str, language: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let text = fs::read_to_string(path).unwrap();
@@ -28,12 +27,10 @@ fn block(language: &str) -> String {
 /// The Python with tools from PyPI, which scripts/test makes.
 const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/python/bin/python");
 
-/// A Python that has DuckDB.
 pub fn duckdb() -> Option<String> {
     python_with("duckdb", &[TOOLS, "python3"])
 }
 
-/// A Python that has pandas.
 pub fn pandas() -> Option<String> {
     python_with("pandas", &["/usr/bin/python3", "python3", TOOLS])
 }
@@ -45,7 +42,6 @@ pub fn succeeded(output: &Output) -> String {
     text.concat()
 }
 
-/// The first of some Pythons that has a module.
 fn python_with(module: &str, programs: &[&str]) -> Option<String> {
     // To import it takes seconds.
     let found =

@@ -83,7 +83,6 @@ fn a_comparison_ends_with_what_it_found() {
     }
 }
 
-/// A file of the sweep with another header.
 fn changed(files: &Files, change: impl Fn(&mut Header)) -> Vec<u8> {
     let mut lines = files[4].1.clone();
     if let Line::Node(header) = &mut lines[0] {

@@ -19,7 +19,6 @@ mod input;
 mod limits;
 mod memory;
 mod networks;
-mod odd;
 mod output;
 #[expect(dead_code, reason = "the other crates' tests use the rest")]
 #[path = "../harness/plumb.rs"]

@@ -9,7 +9,6 @@ const AGAIN: &str = "`ip link set lo down; ip link set lo up`";
 const WIDEN: &str = "`sysctl -w net.ipv4.ip_local_port_range='1024 65535'`";
 const EIGHT: &str = "echo 40000 40007 >/proc/sys/net/ipv4/ip_local_port_range";
 const RESERVED: &str = "echo 40000-40007 >/proc/sys/net/ipv4/ip_local_reserved_ports";
-/// By IPv4.
 const ALL: &[&str] = &["net.ping v4", "net.rtt", "selftest.echo"];
 
 /// What becomes of experiments in a namespace that commands prepare; `None` where none can be made.

@@ -5,7 +5,6 @@ use crate::plumb::prelude::*;
 
 const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
 
-/// Runs it on a terminal of its own.
 fn on_a_terminal(here: &Here, args: &[&str], no_color: Option<&str>) -> Answer {
     let line = format!("{} {}", PLUMB, args.join(" "));
     let mut script = here.other("script");

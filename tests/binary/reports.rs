@@ -26,7 +26,6 @@ fn rows() -> Vec<Row> {
     rows.map(row).collect()
 }
 
-/// The words of a command, as a shell parts them.
 fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for (nth, part) in command.split('"').enumerate() {

@@ -272,7 +272,6 @@ fn a_read_only_store_is_read() {
     }
 }
 
-/// A store of three runs and, later than all, a crosscheck.
 fn store_with_crosscheck() -> Here {
     let here = store_of(&[40.0, 41.0, 42.0]);
     let run = events(&here.stored("2026-11-01T10-00-00-lab"));
@@ -317,24 +316,6 @@ fn a_crosscheck_is_listed_as_what_it_is_and_is_no_run() {
         }
     }
     here.ends(2, &["report"]);
-}
-
-#[test]
-fn a_crosscheck_is_reported_in_every_format() {
-    let here = store_with_crosscheck();
-    for (format, part) in [
-        ("terminal", "Beside other tools"),
-        ("html", "Beside other tools"),
-        ("markdown", "perf bench 'it'\\\\''s'"),
-        ("csv", "perf,1.2,pipe,,os.syscall,call=getppid,latency,value,ns"),
-        ("json", "\"verdict\": \"missed\""),
-        ("openmetrics", "plumb_crosscheck_goal_met"),
-    ] {
-        let shown = here.ends(0, &["report", "last-crosscheck", "--format", format]);
-        assert!(shown.out.contains(part), "{format}: {}", shown.out);
-        let without = here.plumb(&["report", "last", "--format", format]);
-        assert!(!without.out.contains(part), "{format}");
-    }
 }
 
 #[test]

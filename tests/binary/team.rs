@@ -94,7 +94,6 @@ fn pair((slot, from, to): (u32, u32, u32)) -> Line {
 
 const PAIRS: [(u32, u32, u32); 5] = [(1, 0, 1), (1, 2, 4), (2, 0, 6), (2, 4, 8), (2, 6, 7)];
 
-/// A directory with the files of a sweep.
 fn write_sweep(here: &Here, dir: &str, started: &str, call_ns: f64) {
     here.make_dir(dir);
     for rank in 0..NODES {
@@ -151,7 +150,6 @@ fn parsed(text: &str) -> Rows {
     rows.map(|row| row.iter().map(str::to_owned).collect()).collect()
 }
 
-/// The block of the page in a language.
 fn block(language: &str) -> String {
     blocks("docs/TEAM.md", language).swap_remove(0)
 }
@@ -227,7 +225,6 @@ fn are(database: &str, rows: &[Vec<String>], expected: &[&[&str]]) {
     }
 }
 
-/// One server is loaded for all of them.
 #[test]
 fn what_is_exported_is_loaded_once_and_answers_the_queries_of_the_page() {
     let Some(databases) = Databases::loaded() else { return };

@@ -9,12 +9,10 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A kept record.
 fn kept(name: &str) -> String {
     kept_at("records", name)
 }
 
-/// A kept file, unpacked.
 fn kept_at(dir: &str, name: &str) -> String {
     let path = root().join("tests").join(dir).join(name);
     if let Ok(text) = fs::read_to_string(&path) {

@@ -45,7 +45,6 @@ pub struct Browser {
     is_apart: bool,
 }
 
-/// What the browser said, by whom it was for.
 #[derive(Default)]
 struct Heard {
     messages: Mutex<Messages>,

@@ -12,7 +12,6 @@ fn opened(page: &Page) -> Tab {
     tab
 }
 
-/// The operations that are shown, in their order.
 fn shown(tab: &Tab) -> Vec<String> {
     tab.get(
         "[...document.querySelectorAll('#finder tbody th')].map((cell) => cell.textContent.trim())",

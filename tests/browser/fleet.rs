@@ -4,7 +4,6 @@ use crate::plumb::prelude::*;
 use crate::tab::{Look, Tab, fits_a_phone};
 use fleet::drawn::{Drawn, Fault, Noise, text};
 
-/// The page of a drawn sweep.
 fn page(here: &Here, size: usize, fault: Fault) -> PathBuf {
     here.make_dir("sweep");
     for (host, lines) in Drawn::new(&Noise::plain(), size, vec![fault], 7).sweep() {

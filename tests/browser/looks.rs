@@ -15,7 +15,6 @@ const LIGHTNESS: &str = r"(() => {
 const LIGHT: &str = "ground > 200 && label < 120";
 const DARK: &str = "ground < 60 && label > 120";
 
-/// Whether the page is seen in a scheme.
 fn seen(scheme: &str) -> String {
     format!("(() => {{ const [ground, label] = {LIGHTNESS}; return {scheme}; }})()")
 }

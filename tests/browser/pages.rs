@@ -6,10 +6,8 @@ use crate::records;
 use crate::tab::{Look, Tab};
 use std::sync::OnceLock;
 
-/// A page with the record that it shows.
 pub struct Page {
     here: Here,
-    /// The record's events.
     pub events: Vec<Value>,
 }
 
@@ -70,7 +68,6 @@ impl Page {
         Page { here, events: new }
     }
 
-    /// The page of a record with these lines.
     pub fn new(events: Vec<Value>) -> Page {
         let here = Here::new();
         write(&here, "run.jsonl", &events);
@@ -88,12 +85,10 @@ impl Page {
         file
     }
 
-    /// Where it is.
     pub fn file(&self) -> PathBuf {
         self.here.path("page.html")
     }
 
-    /// The page on a desk.
     #[track_caller]
     pub fn open(&self) -> Tab {
         Tab::open(&self.file(), Look::DESK)
@@ -105,18 +100,15 @@ impl Page {
         Tab::drawn(&self.file(), Look::DESK)
     }
 
-    /// Its text.
     pub fn html(&self) -> String {
         fs::read_to_string(self.file()).unwrap()
     }
 
-    /// The same record in a format.
     #[track_caller]
     pub fn report(&self, format: &str) -> String {
         self.here.ends(0, &["report", "run.jsonl", "--format", format]).out
     }
 
-    /// The flat result's figures.
     pub fn figures(&self) -> Vec<Value> {
         let result = self.here.ends(0, &["report", "run.jsonl", "--format", "json"]).json();
         result["figures"].as_array().unwrap().clone()

@@ -35,7 +35,6 @@ const MARKS: &str = "[...document.querySelectorAll('figure.plot')].map((figure) 
 /// two or one may stand in the table alone.
 const ENOUGH: usize = 3;
 
-/// The views of a planned experiment.
 fn views(planned: &Value) -> Vec<&Value> {
     let further = planned["views"].as_array().into_iter().flatten();
     std::iter::once(&planned["view"]).chain(further).collect()
@@ -55,7 +54,6 @@ fn shown(view: &Value) -> Vec<(&str, &str)> {
     names.filter_map(|(name, axis)| Some((name.as_str()?, axis))).collect()
 }
 
-/// Whether a view shows a case at all.
 fn shows(view: &Value, case: &Value) -> bool {
     let text = |value: &Value| value.as_str().map_or(value.to_string(), str::to_owned);
     let only = view["cases"]["only"].as_object().into_iter().flatten();

@@ -21,7 +21,6 @@ fn paper() -> &'static Paper {
     })
 }
 
-/// A printed page.
 struct Paper {
     /// The words of each sheet, with single spaces. What stands side by side comes in some order.
     sheets: Vec<String>,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How a page is looked at.
 #[derive(Clone, Copy)]
 pub struct Look {
     /// In CSS pixels.
@@ -17,7 +16,6 @@ pub struct Look {
     pub height: u32,
     /// Whether the reader's system asks for dark pages.
     pub is_dark: bool,
-    /// Whether scripts run.
     pub has_scripts: bool,
     /// Whether it is a phone's browser, which lays out by the viewport that the page asks for.
     pub is_phone: bool,
@@ -148,7 +146,6 @@ impl Tab {
             .unwrap_or_else(|error| panic!("{expression} is {value}: {error}"))
     }
 
-    /// How many elements a selector finds.
     #[track_caller]
     pub fn count(&self, selector: &str) -> usize {
         self.get(&format!("document.querySelectorAll('{selector}').length"))
@@ -215,7 +212,6 @@ impl Tab {
         ))
     }
 
-    /// Clicks on what an expression gives.
     #[track_caller]
     pub fn click(&self, element: &str) {
         let (x, y) = self.place(element);
@@ -232,7 +228,6 @@ impl Tab {
         self.mouse("mouseReleased", to.0, to.1, 1);
     }
 
-    /// Clicks twice at a place.
     pub fn double_click(&self, x: f64, y: f64) {
         for clicks in [1, 2] {
             self.mouse("mousePressed", x, y, clicks);

@@ -19,7 +19,6 @@ echo '[left of nfs'; ls /mnt/far; echo 'left of nfs]'
 umount /mnt/far
 ";
 
-/// A server on the loopback of a network namespace.
 pub fn server(namespace: &Namespace) -> Served {
     Served::start(namespace, "nfs", 2049, |dir| {
         for name in ["export", "recovery"] {

@@ -15,7 +15,6 @@ echo '[left of smb'; ls /mnt/far; echo 'left of smb]'
 umount /mnt/far
 ";
 
-/// A server on the loopback of a network namespace.
 pub fn server(namespace: &Namespace) -> Served {
     Served::start(namespace, "smb", 445, |dir| {
         let (export, at) = (dir.join("export"), dir.display());

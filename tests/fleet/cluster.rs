@@ -9,7 +9,6 @@ use std::fmt::Write as _;
 /// Until all nodes are idle.
 const START: Duration = Duration::from_secs(30);
 
-/// A cluster that runs jobs.
 pub struct Cluster {
     pub network: Network,
     munge: Child,
@@ -19,7 +18,6 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// One with so many nodes, which may be in control groups.
     pub fn start(nodes: usize, groups: Vec<Group>) -> Cluster {
         let network = Network::new(nodes);
         let here = &network.here;
@@ -70,7 +68,6 @@ impl Cluster {
         output_of(command.args(["-k", "5", "60", program]).args(arguments))
     }
 
-    /// Kills a node with all that runs on it.
     pub fn kill(&mut self, node: usize) {
         let daemon = &mut self.daemons[node];
         daemon.kill().unwrap();

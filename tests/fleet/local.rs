@@ -12,7 +12,6 @@ pub const LITTLE: &str = "--preset rehearsal --pair net.rtt:far=peer,protocol=tc
 /// Time until the start: all nodes listen by then, also beside other tests.
 const LEAD_S: u64 = 8;
 
-/// A sweep on this host.
 struct Sweep {
     here: Here,
     hosts: usize,
@@ -46,7 +45,6 @@ impl Sweep {
         (0..self.hosts).map(|rank| self.here.start(&mut self.command(rank, "key"))).collect()
     }
 
-    /// Name of a host in the list.
     fn name(&self, rank: usize) -> String {
         let hosts = fs::read_to_string(self.here.path("hosts")).unwrap();
         hosts.lines().nth(rank).unwrap().to_owned()
@@ -82,7 +80,6 @@ fn all_end(nodes: impl IntoIterator<Item = Program>) {
     }
 }
 
-/// The nodes that a report names in one of its lists.
 fn named<'report>(report: &'report Value, list: &str) -> Vec<&'report Value> {
     report[list].as_array().unwrap().iter().map(|one| &one["node"]).collect()
 }

@@ -88,7 +88,6 @@ impl Network {
         }
     }
 
-    /// Pulls the plug of a host.
     pub fn cut(&self, host: usize) {
         self.ip(0, &["link", "set", &port(host), "down"]);
     }
@@ -153,17 +152,14 @@ fn clean_up() {
     }
 }
 
-/// The files in /etc of a namespace.
 fn etc(net: &str) -> PathBuf {
     Path::new(ETC).join(net)
 }
 
-/// Name of a host.
 pub fn name(host: usize) -> String {
     if host == 0 { "c0".to_owned() } else { format!("n{host}") }
 }
 
-/// Address of a host.
 pub fn address(host: usize) -> String {
     format!("10.80.0.{}", host + 1)
 }

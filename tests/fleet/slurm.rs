@@ -42,7 +42,6 @@ exec PLUMB "$@"
 /// `full` (its disk), and in mid-sweep `killed`, `frozen` or `cut` (its cable), each with its node.
 type Planted = [(&'static str, usize)];
 
-/// The nodes with one of these faults.
 fn with(planted: &Planted, faults: &[&str]) -> Vec<usize> {
     let is_one = |(fault, _): &&(&str, usize)| faults.contains(fault);
     planted.iter().filter(is_one).map(|(_, node)| *node).collect()
@@ -87,7 +86,6 @@ fn ended(cluster: &Cluster, job: &str) {
     });
 }
 
-/// The texts of a member in some objects.
 fn texts<'value>(
     values: impl IntoIterator<Item = &'value Value>,
     member: &str,
@@ -186,7 +184,6 @@ fn a_job_survives_what_breaks() {
     finds(&[("full", 3), ("killed", 5), ("frozen", 8), ("cut", 6)]);
 }
 
-/// The node that has the script.
 #[test]
 fn a_job_survives_its_first_node() {
     finds(&[("killed", 1)]);

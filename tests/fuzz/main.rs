@@ -30,7 +30,6 @@ use std::path::PathBuf;
 
 const LOOK: Look = Look { width: 100, colours: true };
 
-/// The run, if the input is a record.
 fn read(input: &[u8]) -> Option<Run> {
     codec::read(input).ok().map(|recording| recording.run)
 }

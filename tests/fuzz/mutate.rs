@@ -5,10 +5,8 @@ use record::seal::resealed;
 use serde_json::{Map, Value, json};
 use session::fixtures::fuzz::bytes;
 
-/// Longest record.
 const RECORD_BYTES_MAX: usize = 256 << 10;
 
-/// One of some things.
 fn one<'all, T>(all: &'all [T], rng: &mut Rng) -> &'all T {
     &all[rng.usize(..all.len())]
 }
@@ -59,7 +57,6 @@ pub fn lines(corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Changes one value somewhere in an event.
 fn change(value: &mut Value, other: &[u8], rng: &mut Rng) {
     let is_deeper = rng.u8(..8) > 0;
     match value {
@@ -163,7 +160,6 @@ fn odd(old: &Value, other: &[u8], rng: &mut Rng) -> Value {
     }
 }
 
-/// Some text of a value.
 fn any_text(value: &Value, rng: &mut Rng) -> Option<Value> {
     match value {
         Value::String(_) => Some(value.clone()),

@@ -24,7 +24,6 @@ impl Group {
         Some(group)
     }
 
-    /// With so many percent of one CPU in periods of so many µs.
     pub fn percent(percent: u32, period_us: u32) -> Option<Group> {
         let group = Group::new("cpu")?;
         let quota_us = period_us / 100 * percent;
@@ -42,20 +41,17 @@ impl Group {
         Some(group)
     }
 
-    /// With so much memory.
     pub fn memory(bytes: u64) -> Option<Group> {
         let group = Group::new("memory")?;
         group.set_memory(bytes)?;
         Some(group)
     }
 
-    /// Sets the limit on its memory anew.
     pub fn set_memory(&self, bytes: u64) -> Option<()> {
         let files = ["memory.max", "memory.limit_in_bytes"];
         files.iter().find_map(|file| self.write(file, bytes.to_string()))
     }
 
-    /// Stops all of its processes.
     pub fn freeze(&self) {
         let pids = fs::read_to_string(self.0.join("cgroup.procs")).unwrap();
         let stopped = Command::new("kill").arg("-STOP").args(pids.split_whitespace()).status();

@@ -13,7 +13,6 @@ impl Namespace {
         namespace
     }
 
-    /// A command of ip inside.
     #[track_caller]
     pub fn ip(&self, arguments: &[&str]) {
         ip(&[&["-n", &self.0], arguments].concat());
@@ -34,7 +33,6 @@ impl Namespace {
         self.ip(&["link", "set", device, "up"]);
     }
 
-    /// Processes that run inside.
     #[track_caller]
     pub fn processes(&self) -> Vec<u32> {
         let pids = output_of(Command::new("ip").args(["netns", "pids", &self.0]));

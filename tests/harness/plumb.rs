@@ -4,7 +4,6 @@
 pub mod group;
 mod processes;
 
-/// What most tests use.
 pub mod prelude {
     pub use super::processes::*;
     pub use super::*;
@@ -27,14 +26,11 @@ use tempfile::TempDir;
 /// No step of a test waits longer; none is expected to come near it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A directory with a store of its own.
 pub struct Here {
     dir: TempDir,
-    /// Where its plumbs see each other.
     lock: TempDir,
 }
 
-/// What the binary answered.
 #[derive(Debug)]
 pub struct Answer {
     pub code: Option<i32>,
@@ -42,7 +38,6 @@ pub struct Answer {
     pub err: String,
 }
 
-/// The binary.
 pub const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
 
 /// Arguments: as many words, or a line of words without spaces in them.
@@ -92,7 +87,6 @@ impl Answer {
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What it printed, which is one JSON document.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
@@ -206,7 +200,6 @@ impl Here {
         assert_eq!(self.entries("store/journal"), [""; 0]);
     }
 
-    /// Where the record of a stored run is.
     pub fn stored(&self, run: &str) -> PathBuf {
         self.path("store").join(format!("{run}.jsonl"))
     }
@@ -225,7 +218,6 @@ impl Here {
         records(&self.path("store"))
     }
 
-    /// Starts a command, with files of what it says.
     pub fn start(&self, command: &mut Command) -> Program {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -235,7 +227,6 @@ impl Here {
         Program { child: child.expect("scripts/test installs it"), out, err }
     }
 
-    /// The last record of the store.
     pub fn record(&self) -> PathBuf {
         self.records().pop().expect("a run was stored")
     }
@@ -255,7 +246,6 @@ impl Here {
         events
     }
 
-    /// Entries of a directory.
     pub fn entries(&self, name: &str) -> Vec<String> {
         names(&self.path(name))
     }
@@ -302,13 +292,10 @@ pub struct Program {
     err: PathBuf,
 }
 
-/// How a program ended.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
-    /// On its standard output.
     pub out: String,
-    /// On both outputs.
     pub said: String,
     pub took: Duration,
 }
@@ -418,12 +405,10 @@ pub fn events(record: &Path) -> Vec<Value> {
     text.lines().map(event).collect()
 }
 
-/// Events of a kind.
 pub fn events_of_kind<'run>(events: &'run [Value], kind: &str) -> Vec<&'run Value> {
     events.iter().filter(|event| is(event, kind)).collect()
 }
 
-/// The samples of a metric, of all rounds and cases.
 pub fn samples_of<'run>(events: &'run [Value], metric: &str) -> Vec<&'run Value> {
     events_of_kind(events, "samples").into_iter().filter(|one| one["metric"] == metric).collect()
 }
@@ -442,7 +427,6 @@ pub fn rounds(events: &[Value], series: &str) -> (usize, usize) {
     (ok, of_series.len() - ok)
 }
 
-/// How the run ended.
 pub fn end(events: &[Value]) -> &str {
     let footer = events.last().expect("a record has events");
     assert!(is(footer, "footer"), "the last event is {footer}");
@@ -462,7 +446,6 @@ pub fn ends(code: i32, mut command: impl BorrowMut<Command>) -> Answer {
     answer
 }
 
-/// Writes a script that can be run.
 pub fn write_script(path: &Path, text: impl AsRef<[u8]>) {
     fs::write(path, text).unwrap();
     mode(path, 0o755);

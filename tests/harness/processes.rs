@@ -82,7 +82,6 @@ pub fn workers(session: u32) -> Vec<u32> {
     processes(|pid| Some(fs::read(format!("/proc/{pid}/cmdline")).ok()? == line.as_bytes()))
 }
 
-/// A worker of a session, once there is one.
 pub fn wait_for_worker(session: u32) -> u32 {
     wait_for("a worker", || workers(session).first().copied())
 }

@@ -27,13 +27,11 @@ fn of_kind<'run>(events: &'run mut [Value], kind: &str) -> impl Iterator<Item = 
     events.iter_mut().filter(move |event| event["event"] == kind)
 }
 
-/// The experiments of the plan.
 pub fn experiments(events: &mut [Value]) -> &mut Vec<Value> {
     let plan = of_kind(events, "plan").next().expect("a run has a plan");
     plan["experiments"].as_array_mut().expect("experiments are a list")
 }
 
-/// Ids in the plan, in its order.
 pub fn ids(events: &[Value]) -> Vec<String> {
     let mut events = events.to_vec();
     let id = |planned: &Value| planned["id"].as_str().expect("an id is text").to_owned();
@@ -46,7 +44,6 @@ fn about(event: &Value) -> Option<&str> {
     event["experiment"].as_str().or(series)
 }
 
-/// Only these experiments.
 pub fn only(mut events: Events, fits: impl Fn(&str) -> bool) -> Events {
     experiments(&mut events).retain(|planned| fits(planned["id"].as_str().unwrap_or_default()));
     events.retain(|event| about(event).is_none_or(&fits));

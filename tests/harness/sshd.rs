@@ -4,7 +4,6 @@
 use crate::plumb::prelude::*;
 use std::net::{TcpListener, TcpStream};
 
-/// A server.
 pub struct Sshd {
     server: Program,
     pub port: u16,

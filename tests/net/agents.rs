@@ -10,7 +10,6 @@ pub struct Agent {
     pub program: Program,
 }
 
-/// A run that was recorded.
 pub struct Recorded {
     pub answer: Answer,
     pub events: Vec<Value>,
@@ -63,12 +62,10 @@ impl Agent {
     }
 }
 
-/// The agent's URL.
 pub fn url() -> String {
     format!("tcp://{FAR}:{PORT}")
 }
 
-/// The file of the key at an end.
 fn key(lab: &Lab, end: End) -> String {
     lab.dir(end).join("key").to_str().unwrap().to_owned()
 }
@@ -92,7 +89,6 @@ impl Lab {
         self.start(End::Near, PLUMB, &line)
     }
 
-    /// The whole run.
     pub fn run(&self, experiment: &str, url: &str, settings: &str) -> Recorded {
         self.recorded(self.start_run(experiment, url, settings))
     }
@@ -139,7 +135,6 @@ impl Recorded {
             .collect()
     }
 
-    /// What was predicted of a metric.
     pub fn predictions(&self, experiment: &str, metric: &str) -> Vec<&Value> {
         let told = events_of_kind(&self.events, "prediction").into_iter();
         told.filter(|event| event["experiment"] == experiment && event["metric"] == metric)
@@ -155,7 +150,6 @@ impl Recorded {
             .collect()
     }
 
-    /// Their values.
     pub fn values(&self, metric: &str, case: &[(&str, Value)]) -> Vec<f64> {
         let samples = self.samples(metric, case).into_iter();
         samples
@@ -182,7 +176,6 @@ impl Recorded {
         values
     }
 
-    /// The distributions of a metric.
     pub fn histograms(&self, metric: &str) -> Vec<&Value> {
         let histograms = events_of_kind(&self.events, "histogram").into_iter();
         histograms.filter(|event| event["metric"] == metric).collect()
@@ -199,7 +192,6 @@ impl Recorded {
     }
 }
 
-/// The middle one.
 pub fn median(mut values: Vec<f64>) -> f64 {
     assert!(!values.is_empty(), "no values");
     values.sort_by(f64::total_cmp);

@@ -16,7 +16,6 @@ pub const MTU: u32 = 1500;
 /// No run of a test takes longer; none is expected to come near it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// An end of the cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Near,
@@ -83,7 +82,6 @@ impl Lab {
         }
     }
 
-    /// What the names of its namespaces begin with.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -92,7 +90,6 @@ impl Lab {
         &self.nets[end as usize]
     }
 
-    /// A subdirectory of this end's files.
     pub fn dir(&self, end: End) -> PathBuf {
         self.here.path(end.dir())
     }
@@ -138,13 +135,11 @@ impl Lab {
         self.net(End::Far).ip(&["link", "set", DEVICE, "down"]);
     }
 
-    /// Puts it back.
     pub fn mend(&self) {
         self.net(End::Far).ip(&["link", "set", DEVICE, "up"]);
         self.resolve(End::Far);
     }
 
-    /// Loads rules of nft at an end.
     pub fn filter(&self, end: End, rules: &str) {
         let file = self.dir(end).join("rules.nft");
         fs::write(&file, rules).unwrap();
@@ -188,7 +183,6 @@ impl Lab {
         output_of(&mut self.command(end, program, arguments))
     }
 
-    /// Starts a program at an end.
     pub fn start(&self, end: End, program: &str, arguments: &[&str]) -> Program {
         self.here.start(&mut self.command(end, program, arguments))
     }
@@ -198,7 +192,6 @@ impl Lab {
         records(&self.dir(End::Near).join("store"))
     }
 
-    /// Processes that run at an end.
     pub fn processes(&self, end: End) -> Vec<u32> {
         self.net(end).processes()
     }

@@ -52,7 +52,6 @@ fn adds_up(run: &Recorded) {
     }
 }
 
-/// Sum over all rounds.
 fn sum(run: &Recorded, metric: &str, quantity: &str) -> u64 {
     let samples = run.samples(metric, &[]).into_iter();
     let of = samples.map(|samples| samples["quantities"][quantity].as_f64());

@@ -49,7 +49,6 @@ pub struct Relay {
     pub log: Log,
 }
 
-/// A frame on its way.
 struct Held {
     frame: Vec<u8>,
     read: Instant,

@@ -11,7 +11,6 @@ mod schedule;
 
 use plumb::prelude::*;
 
-/// Attempts of a test.
 const ATTEMPTS: usize = 3;
 
 /// The machine for one test at a time, of all checkouts and users that share its temporary
@@ -30,7 +29,6 @@ fn samples(cases: &str) -> Vec<Value> {
     samples_with(cases, "")
 }
 
-/// The same with settings.
 fn samples_with(cases: &str, settings: &str) -> Vec<Value> {
     let mut events = events_with(cases, settings);
     events.retain(|event| event["event"] == "samples");

@@ -17,7 +17,6 @@ fn activity(cpu: usize) -> Vec<Value> {
     samples_with("noise.activity", &format!("--set {cpu} --set {duration}"))
 }
 
-/// All notes of a metric.
 fn notes(samples: &[Value], metric: &str) -> Vec<String> {
     let of = samples.iter().filter(|one| one["metric"] == metric);
     of.flat_map(|one| one["notes"].as_array().cloned().unwrap_or_default())
@@ -25,7 +24,6 @@ fn notes(samples: &[Value], metric: &str) -> Vec<String> {
         .collect()
 }
 
-/// Rounds that gave a metric.
 fn rounds(samples: &[Value], metric: &str) -> usize {
     samples.iter().filter(|one| one["metric"] == metric).count()
 }

@@ -36,12 +36,10 @@ impl Lab {
         lab
     }
 
-    /// What the server has.
     pub fn export(&self) -> PathBuf {
         self.path("export")
     }
 
-    /// A path beside it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.here.path(name)
     }
@@ -80,12 +78,10 @@ impl Lab {
         self.client(&plumb(arguments)).wait()
     }
 
-    /// The records that were written so far.
     pub fn records(&self) -> Vec<PathBuf> {
         self.here.records()
     }
 
-    /// Waits until a round of an experiment was recorded.
     pub fn wait_for_round(&self, experiment: &str) {
         let of_experiment = |series: &str| series.split('/').next() == Some(experiment);
         wait_within(PATIENCE, "a round", || {
@@ -104,7 +100,6 @@ pub fn plumb(arguments: &str) -> String {
 }
 
 impl Program {
-    /// Its end.
     pub fn wait(self) -> Ended {
         self.ended_within(2 * PATIENCE)
     }

@@ -39,7 +39,6 @@ fn quantity(samples: &Value, name: &str) -> f64 {
         .unwrap_or_else(|| panic!("no {name}: {}", samples["quantities"]))
 }
 
-/// Text of all events of a kind.
 fn text_of(events: &[Value], kind: &str) -> String {
     events_of_kind(events, kind).into_iter().map(|event| format!("{event}\n")).collect()
 }
@@ -51,7 +50,6 @@ fn lost_rounds(events: &[Value], experiment: &str) -> usize {
     void.filter(|round| round["series"].as_str().unwrap().starts_with(experiment)).count()
 }
 
-/// Whether some case of an experiment was measured.
 fn measured(events: &[Value], experiment: &str) -> bool {
     events_of_kind(events, "outcome")
         .iter()

@@ -23,7 +23,6 @@ impl Disk {
         Disk::with(kind, bytes, "loop")
     }
 
-    /// The same with further options.
     pub fn with(kind: &str, bytes: u64, options: &str) -> Option<Disk> {
         let mut disk = Disk { dir: tempfile::tempdir().unwrap(), is_mounted: false };
         fs::create_dir(disk.path()).unwrap();
@@ -65,7 +64,6 @@ impl Disk {
         self.is_mounted
     }
 
-    /// Where it is mounted.
     pub fn path(&self) -> PathBuf {
         self.dir.path().join("mounted")
     }
@@ -85,12 +83,10 @@ impl Disk {
         run("umount", &[&place]).map(|()| Device { path, _open: open })
     }
 
-    /// Brings it back.
     pub fn mount_again(&self, device: Device) -> Result<(), String> {
         run("mount", &[device.path.to_str().unwrap(), &self.text()])
     }
 
-    /// As text for an argument.
     pub fn text(&self) -> String {
         self.path().to_str().unwrap().to_owned()
     }
@@ -122,7 +118,6 @@ impl Disk {
         path
     }
 
-    /// What lies there of plumb's.
     pub fn left(&self) -> Vec<PathBuf> {
         let of_plumb = |path: &PathBuf| {
             let name = path.file_name().unwrap().to_str().unwrap();
@@ -141,7 +136,6 @@ impl Drop for Disk {
     }
 }
 
-/// Entries of a directory.
 pub fn entries(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten();
     entries.map(|entry| entry.unwrap().path()).collect()

@@ -19,7 +19,6 @@ const BLOCK: u64 = 4096;
 /// The kernel asks anew each time.
 const TTL: Duration = Duration::ZERO;
 
-/// What may go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum On {
     /// Looking a name up, or its attributes.
@@ -27,13 +26,10 @@ pub enum On {
     Read,
     Write,
     Sync,
-    /// Making a file or directory.
     Make,
-    /// Removing one.
     Remove,
 }
 
-/// How it goes wrong.
 #[derive(Clone, Copy, Debug)]
 pub enum How {
     Error(Errno),
@@ -55,7 +51,6 @@ struct State {
     files: Files,
 }
 
-/// What is in it.
 struct Files {
     nodes: BTreeMap<u64, Node>,
     next: u64,
@@ -108,12 +103,10 @@ impl Faulty {
         Some(faulty)
     }
 
-    /// Where it is mounted.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// As text for an argument.
     pub fn text(&self) -> String {
         self.path().to_str().unwrap().to_owned()
     }
@@ -132,12 +125,10 @@ impl Faulty {
         state.unanswered.clear();
     }
 
-    /// Bytes that it takes.
     pub fn set_room(&self, bytes: u64) {
         lock(&self.state).files.room = bytes;
     }
 
-    /// Has it refuse all changes.
     pub fn set_read_only(&self, is_read_only: bool) {
         lock(&self.state).is_read_only = is_read_only;
     }
@@ -186,7 +177,6 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 struct Server(Arc<Mutex<State>>);
 
-/// What a request comes to.
 type Outcome<T> = Result<T, Errno>;
 
 impl Server {
@@ -264,7 +254,6 @@ impl Files {
         }
     }
 
-    /// Bytes of the files that have names.
     fn used(&self) -> u64 {
         let named = self.nodes.values().filter_map(|node| match node {
             Node::Dir(entries) => Some(entries.values()),

@@ -9,7 +9,6 @@ use fuser::Errno;
 const MIB: u64 = 1 << 20;
 const NOTHING: [PathBuf; 0] = [];
 
-/// A run of these with their files there.
 fn run<'text>(what: &[&'text str], preset: &'text str, dir: &'text str) -> Vec<&'text str> {
     [&["run"], what, &["--preset", preset, "--dir", dir]].concat()
 }

@@ -11,7 +11,6 @@ const OTHERS: [&str; 2] = ["selftest.echo", "selftest.fault"];
 const FEW_STATS: [&str; 6] =
     ["fs.metadata", "--set", "fs.metadata.entries=9", "--set", "fs.metadata.call=stat", "--preset"];
 
-/// Starts an experiment with one file, and others.
 fn start(here: &Here, faulty: &Faulty) -> Child {
     let dir = faulty.text();
     let args = ["run", "selftest.file", "--preset", "rehearsal", "--dir", &dir];

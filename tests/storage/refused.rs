@@ -15,7 +15,6 @@ fn is_refused(answer: &Answer, dir: &str, words: &[&str]) {
     }
 }
 
-/// A block device of this machine.
 fn block_device() -> Option<PathBuf> {
     let is_block =
         |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());

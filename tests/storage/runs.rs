@@ -34,13 +34,11 @@ pub fn hold_when(session: u32, mut is_so: impl FnMut() -> bool) {
     });
 }
 
-/// Whether a record has a round of a series by now.
 pub fn has_round(record: Option<PathBuf>, series: &str) -> bool {
     let events = record.map(|record| whole_events(&record)).unwrap_or_default();
     events.iter().any(|event| is(event, "round") && event["series"] == series)
 }
 
-/// Every case of these experiments was measured.
 #[track_caller]
 pub fn are_measured(events: &[Value], experiments: &[&str]) {
     for id in experiments {

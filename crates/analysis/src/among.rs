@@ -1,7 +1,7 @@
 //! A run among other machines: what it is good and bad at.
 
 use super::figure::Figure;
-use super::gather::{distinct, gathered};
+use super::gather::gathered;
 use record::key::Key;
 use record::metric::Better;
 use record::order::InOrder;
@@ -22,10 +22,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
     pub experiment: String,
-    /// Figures that another machine has too.
     pub figures: usize,
-    /// Names of the machines that have any of them.
-    pub machines: Vec<String>,
     /// How many times better than the others' median, as the geometric mean over the figures; below
     /// one worse.
     pub factor: f64,
@@ -33,15 +30,11 @@ pub struct Standing {
     pub example: Example,
 }
 
-/// A figure beside those of other machines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
-    /// Its key as text.
     pub label: String,
-    /// Unit of the values.
     pub unit: Unit,
     pub value: f64,
-    /// The others' by their names.
     pub others: Vec<(String, f64)>,
     /// How many times better than the others' median.
     pub factor: f64,
@@ -80,15 +73,12 @@ fn example(figure: &Figure, others: &[Machine]) -> Option<Example> {
 fn standing(experiment: &str, examples: Vec<Example>) -> Standing {
     let logs: f64 = examples.iter().map(|one| one.factor.ln()).sum();
     let mean = logs / examples.len() as f64;
-    let machines = examples.iter().flat_map(|one| &one.others).map(|(name, _)| name.clone());
-    let machines = distinct(machines);
     let away = |one: &Example| (one.factor.ln() - mean).abs();
     let figures = examples.len();
     let nearest = examples.into_iter().min_by(|a, b| away(a).total_cmp(&away(b)));
     Standing {
         experiment: experiment.to_owned(),
         figures,
-        machines,
         factor: mean.exp(),
         example: nearest.expect("a gathered group has a member"),
     }
@@ -111,7 +101,7 @@ mod tests {
         };
         let found = standings(&all, &[other("old", 4.0), other("older", 16.0)]);
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].experiment.as_str(), found[0].machines.len()), ("os.syscall", 2));
+        assert_eq!(found[0].experiment, "os.syscall");
         // The median of four and sixteen times is ten times.
         assert!((found[0].factor - 10.0).abs() < 1e-9, "{}", found[0].factor);
         assert_eq!(found[0].example.others.len(), 2);

@@ -7,7 +7,6 @@ use stats::quantile::median;
 /// Undisturbed rounds beyond a bound that make a figure impossible.
 pub const ROUNDS_BEYOND: usize = 2;
 
-/// A bound's rule with what it came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundCheck {
     pub rule: Bound,

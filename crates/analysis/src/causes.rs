@@ -43,7 +43,6 @@ pub fn candidates(run: &Run, misses: &[&Miss]) -> Vec<&'static Cause> {
     once(held(run, misses).into_iter().chain(explaining(run, misses, mitigations)))
 }
 
-/// Each of some causes once, by its name.
 fn once(found: impl Iterator<Item = (&'static Cause, Vec<usize>)>) -> Vec<&'static Cause> {
     let by_name = gathered(found.map(|(cause, _)| (cause.name, cause)));
     by_name.into_iter().map(|(_, same)| same[0]).collect()
@@ -68,7 +67,6 @@ pub fn shared(run: &Run, misses: &[&Miss]) -> Vec<&'static Cause> {
     once(held.into_iter().filter(|(_, explained)| 2 * explained.len() > misses.len()))
 }
 
-/// Those causes that explain some of the misses, each with which ones.
 fn explaining(
     run: &Run,
     misses: &[&Miss],
@@ -100,7 +98,6 @@ fn is_large_enough(share: Option<f64>, miss: &Miss) -> bool {
     }
 }
 
-/// The cause of a name.
 pub fn named(name: &str) -> Option<&'static Cause> {
     CAUSES.iter().find(|cause| cause.name == name)
 }

@@ -88,7 +88,6 @@ fn is_rung(ladder: &Ladder, figure: &Figure) -> bool {
             .all(|(name, value)| figure.case.get(name) == Some(&Value::from(*value)))
 }
 
-/// The case without one parameter.
 fn rest(case: &CaseId, without: &str) -> String {
     let rest = case.0.iter().filter(|(name, _)| name != without);
     CaseId(rest.cloned().collect()).to_string()

@@ -33,26 +33,21 @@ const SCATTER: f64 = 0.10;
 /// The least of a rate of work whose method is another.
 pub const NEARLY_EQUAL: f64 = 0.95;
 
-/// One row with what became of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared<'run> {
-    /// The pairing it belongs to.
     pub pairing: &'run Pairing,
     pub row: &'run Row,
     /// How the pairing ended; `None` where it was cut off.
     pub end: Option<&'run PairingEnd>,
     /// Median of plumb's values; `None` without a pair.
     pub ours: Option<f64>,
-    /// Median of the rival's.
     pub theirs: Option<f64>,
     /// Ratios of the pairs, plumb's over the rival's.
     pub ratios: Vec<f64>,
     pub ratio: Option<f64>,
     /// Its interval of at least 95 %; `None` below six pairs.
     pub interval: Option<(f64, f64)>,
-    /// Actual confidence of the interval.
     pub confidence: Option<f64>,
-    /// Whether the goal is met.
     pub verdict: Verdict,
     /// Why turns that were made have no ratio, in one line.
     pub lack: Option<String>,
@@ -78,7 +73,6 @@ impl Compared<'_> {
     }
 }
 
-/// Whether a goal is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Met,
@@ -94,7 +88,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The spelling in files and reports.
     pub fn text(self) -> &'static str {
         match self {
             Verdict::Met => "met",
@@ -107,13 +100,11 @@ impl Verdict {
     }
 }
 
-/// A pairing with what became of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bout<'run> {
     pub pairing: &'run Pairing,
     /// How it ended; `None` where it was cut off.
     pub end: Option<&'run PairingEnd>,
-    /// Turns that it has.
     pub turns: usize,
     /// What else had plumb's CPUs and the rival's, in all turns together.
     pub loads: [Load; 2],
@@ -170,17 +161,14 @@ impl Bout<'_> {
     }
 }
 
-/// A rival with what was compared with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside<'run> {
     pub name: &'run str,
     /// The rival; `None` if the record lacks it.
     pub rival: Option<&'run Rival>,
-    /// What was compared, in its order.
     pub bouts: Vec<Bout<'run>>,
 }
 
-/// All rivals of a record's crosscheck, in its order.
 pub fn rivals(run: &Run) -> Vec<Beside<'_>> {
     let crosscheck = &run.crosscheck;
     let mut all: Vec<Beside> = crosscheck
@@ -198,13 +186,11 @@ pub fn rivals(run: &Run) -> Vec<Beside<'_>> {
     all
 }
 
-/// All rows of a record's crosscheck, in its order.
 pub fn rows(run: &Run) -> Vec<Compared<'_>> {
     let pairings = run.crosscheck.pairings.iter();
     pairings.flat_map(|pairing| bout(run, pairing).rows).collect()
 }
 
-/// How many rows have a verdict.
 pub fn count(rows: &[Compared<'_>], verdict: Verdict) -> usize {
     rows.iter().filter(|row| row.verdict == verdict).count()
 }

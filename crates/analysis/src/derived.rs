@@ -13,7 +13,6 @@ use stats::quantile::median;
 /// Share of the resamples under which a derived value is uncertain.
 const CERTAIN: f64 = 0.8;
 
-/// The experiment's derived figures; a predicted one that was not found says so.
 pub fn of_experiment(run: &Run, experiment: &PlannedExperiment) -> Vec<Figure> {
     let mut figures = Vec::new();
     let has_samples =

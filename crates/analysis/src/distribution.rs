@@ -43,7 +43,6 @@ const STEPS: usize = 24;
 /// samples in one of equal differences.
 const LONG_TAIL: f64 = 8.0;
 
-/// Mean, deviation and extremes of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     pub mean: f64,
@@ -54,7 +53,6 @@ pub struct Summary {
 }
 
 impl Distribution {
-    /// All samples of the rounds.
     pub fn from_rounds<'a, 'run: 'a>(rounds: impl Iterator<Item = &'a RoundSamples<'run>>) -> Self {
         let (mut listed, mut counted) = (Vec::new(), Vec::new());
         let (mut censored, mut dropped) = (0, 0);
@@ -92,7 +90,6 @@ impl Distribution {
         self.ended() + self.censored
     }
 
-    /// Samples that have a value.
     fn ended(&self) -> u64 {
         match self.merged.is_empty() {
             true => self.listed.len() as u64,

@@ -28,7 +28,6 @@ pub enum Fact {
     MovedCpus,
 }
 
-/// The machine is a guest of a hypervisor.
 pub const IS_GUEST: Fact = Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true"));
 
 /// What a value must be; an absent value meets nothing.
@@ -38,11 +37,9 @@ pub enum Test {
     Is(&'static str),
     /// Any text but these.
     IsNoneOf(&'static [&'static str]),
-    /// A number above this.
     MoreThan(f64),
     /// An object of texts (or one text) in which some text contains this.
     Contains(&'static str),
-    /// Present and not null.
     Present,
 }
 

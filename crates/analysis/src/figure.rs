@@ -137,7 +137,6 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// The range by which the figure is judged.
     pub fn range(&self) -> Option<Range> {
         self.beside.or(self.prediction.range)
     }
@@ -156,11 +155,9 @@ impl Judged {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundPoint {
     pub n: u32,
-    /// Segment of the run.
     pub segment: u32,
     /// Median of the round's samples.
     pub value: f64,
-    /// Whether counters say that the round was disturbed.
     pub disturbed: bool,
     /// The same in cycles; `None` for what is no time, and without a clock.
     pub cycles: Option<f64>,
@@ -250,10 +247,8 @@ impl Stats {
     }
 }
 
-/// A mode of the samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModeShare {
-    /// Median of its samples.
     pub centre: f64,
     /// Share of the samples, 0..1.
     pub share: f64,
@@ -312,7 +307,6 @@ impl Figure {
         }
     }
 
-    /// The metric's name; empty without one.
     pub fn metric_name(&self) -> &str {
         self.metric.as_ref().map_or("", |metric| metric.name.as_ref())
     }
@@ -353,7 +347,6 @@ impl Figure {
         }
     }
 
-    /// Half of the interval's width.
     pub fn half_width(&self) -> Option<f64> {
         self.ci.map(|(low, high)| (high - low) / 2.0)
     }
@@ -369,7 +362,6 @@ impl Figure {
         (value > 0.0 && likely > 0.0).then(|| value / likely)
     }
 
-    /// Its prediction of a kind.
     pub fn prediction(&self, of: PredictionKind) -> Option<&Judged> {
         match of {
             PredictionKind::Prior => self.prior.as_ref(),
@@ -384,7 +376,6 @@ impl Figure {
         both().find(says).or_else(|| both().next())
     }
 
-    /// Which of both that is.
     pub fn shown_kind(&self) -> PredictionKind {
         let is_prior = |shown| self.prior.as_ref().is_some_and(|prior| std::ptr::eq(prior, shown));
         match self.shown_prediction() {

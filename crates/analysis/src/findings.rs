@@ -36,7 +36,6 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// The spelling in files and reports.
     pub fn text(self) -> &'static str {
         match self {
             Severity::Error => "error",
@@ -84,12 +83,10 @@ impl Finding {
         Finding { advice, ..self }
     }
 
-    /// Whether it is about the whole run.
     pub fn is_of_run(&self) -> bool {
         self.about == "run"
     }
 
-    /// Its subject, the finding, and the advice: two sentences at most.
     pub fn sentence(&self) -> String {
         let text = self.text_with_advice();
         if self.is_of_run() { text } else { format!("{}: {text}", self.about) }
@@ -170,7 +167,6 @@ impl<'run> Named<'run> {
         if text.is_empty() { "it".to_owned() } else { text }
     }
 
-    /// The first of some figures by name.
     fn listed(&self, figures: &[&Figure]) -> String {
         let about = about(figures);
         let names: Vec<String> =
@@ -179,7 +175,6 @@ impl<'run> Named<'run> {
     }
 }
 
-/// The first of some texts, and how many there are beside them.
 fn with_more(first: &[String], all: usize) -> String {
     match all - first.len() {
         0 => first.join("; "),

@@ -19,7 +19,6 @@ pub fn ends(all: impl IntoIterator<Item = f64>) -> (f64, f64) {
     all.into_iter().fold(start, |(low, high), one| (low.min(one), high.max(one)))
 }
 
-/// What has the same key together.
 pub fn gathered<K: Clone + Eq + Hash, T>(
     all: impl IntoIterator<Item = (K, T)>,
 ) -> Vec<(K, Vec<T>)> {

@@ -8,7 +8,6 @@ use record::run::Run;
 use stats::width::Seen;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A summary over all rounds of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
     pub rounds: usize,
@@ -69,7 +68,6 @@ pub(super) fn seen(run: &Run) -> Seen {
     run.width_level(last).map_or_else(Seen::default, |level| Seen::from_readings(readings, level))
 }
 
-/// What disturbed some rounds, the most frequent first, with the number of rounds.
 pub fn reasons(rounds: &[&Round]) -> Vec<(String, usize)> {
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for reason in rounds.iter().flat_map(|round| &round.disturbed) {

@@ -8,7 +8,6 @@ use serde_json::Value;
 /// How far a figure may lie from a limit that made it.
 const NEAR: f64 = 0.1;
 
-/// A limit in the unit of a figure.
 #[derive(Clone, Debug, PartialEq)]
 struct Limit {
     value: f64,

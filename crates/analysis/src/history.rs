@@ -9,13 +9,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History(pub BTreeMap<Key, Vec<Earlier>>);
 
-/// A figure in an earlier run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Earlier {
     /// Number of the condition: runs under one condition have one number, and only what these
     /// differ by counts as scatter of an unchanged machine.
     pub condition: usize,
-    /// Its round values, or its one value.
     pub rounds: Vec<f64>,
 }
 

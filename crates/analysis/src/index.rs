@@ -16,33 +16,27 @@ pub fn series_label(experiment: &str, series: &PlannedSeries) -> String {
     }
 }
 
-/// The experiment of a series label.
 pub fn experiment_of(label: &str) -> &str {
     label.split('/').next().unwrap_or(label)
 }
 
 type Address<'run> = (&'run str, &'run CaseId, &'run str);
 
-/// Look-ups over a run.
 pub struct Index<'run> {
     samples: HashMap<Address<'run>, Vec<&'run Samples>>,
     histograms: HashMap<Address<'run>, Vec<&'run Histogram>>,
     rounds: HashMap<(&'run str, u32), &'run Round>,
 }
 
-/// What one round recorded of one figure.
 #[derive(Clone)]
 pub struct RoundSamples<'run> {
     pub round: &'run Round,
-    /// Its samples, in the order taken.
     pub samples: Vec<&'run Samples>,
     pub histograms: Vec<&'run Histogram>,
-    /// Which of them count.
     pub condition: Condition,
 }
 
 impl RoundSamples<'_> {
-    /// Whether counters say that the round was disturbed.
     pub fn disturbed(&self) -> bool {
         !self.round.disturbed.is_empty()
     }
@@ -69,12 +63,10 @@ impl RoundSamples<'_> {
         }
     }
 
-    /// The median of its samples that count.
     pub fn value(&self) -> Option<f64> {
         self.condition.round_value(&self.samples, &self.histograms)
     }
 
-    /// The same samples by another condition.
     pub fn under(&self, condition: Condition) -> Self {
         RoundSamples { condition, ..self.clone() }
     }
@@ -90,7 +82,6 @@ impl RoundSamples<'_> {
 }
 
 impl<'run> Index<'run> {
-    /// Indexes the rounds that count.
     pub fn from_run(run: &'run Run) -> Self {
         let mut index =
             Index { samples: HashMap::new(), histograms: HashMap::new(), rounds: HashMap::new() };
@@ -110,7 +101,6 @@ impl<'run> Index<'run> {
         index
     }
 
-    /// What the rounds recorded of a figure, in round order.
     pub fn rounds(&self, series: &str, case: &CaseId, metric: &str) -> Vec<RoundSamples<'run>> {
         let samples = self.samples.get(&(series, case, metric));
         let histograms = self.histograms.get(&(series, case, metric));

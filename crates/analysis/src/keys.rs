@@ -19,7 +19,6 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ("NOISE", &["noise"]),
 ];
 
-/// Whether an experiment is the one of this name, or of this family.
 fn is_in(id: &str, name: &str) -> bool {
     id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -31,7 +30,6 @@ pub fn group_of(figure: &Figure) -> usize {
     GROUPS.iter().position(has).unwrap_or(GROUPS.len())
 }
 
-/// A figure of the summary, with its group's title and its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeyFigure<'run> {
     pub group: &'static str,
@@ -49,20 +47,17 @@ pub fn keys<'run>(run: &Run, figures: &'run [Figure]) -> Vec<KeyFigure<'run>> {
     places.filter_map(key).collect()
 }
 
-/// Gives the key figures their names.
 pub(super) fn name(run: &Run, figures: &mut [Figure]) {
     for (_, title, at) in places(run, figures) {
         figures[at].title = Some(title);
     }
 }
 
-/// A key figure that a plan has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     pub experiment: String,
     /// Its title in the summary: `load latency, L1`.
     pub title: String,
-    /// Unit of its metric.
     pub unit: Unit,
 }
 

@@ -25,7 +25,6 @@ use stats::interval::{CONFIDENCE, Interval as Ends, LEAST_VALUES, median_order};
 use stats::quantile::median;
 use std::collections::BTreeMap;
 
-/// Letters of a reason.
 const REASON_MAX: usize = 2000;
 
 /// The figures of one planned case: one per metric that has samples; one without a metric, with
@@ -68,7 +67,6 @@ fn without_samples(run: &Run, experiment: &str, case: &CaseId) -> Figure {
     figure
 }
 
-/// Values of one figure, round by round.
 struct Rounds<'run> {
     samples: Vec<(RoundSamples<'run>, f64)>,
     without_value: usize,

@@ -10,7 +10,6 @@ use record::order::InOrder;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Miss<'run> {
     pub figure: &'run Figure,
-    /// Which of its predictions was missed.
     pub kind: PredictionKind,
     /// On which side; never [`Verdict::Within`] or [`Verdict::Unpredicted`].
     pub verdict: Verdict,
@@ -53,7 +52,6 @@ pub fn worst<'figures>(
     all
 }
 
-/// The same of one kind of prediction.
 pub fn worst_of(figures: &[Figure], kind: PredictionKind, most: usize) -> Vec<Miss<'_>> {
     let mut all: Vec<Miss> = figures.iter().filter_map(|figure| miss(figure, kind)).collect();
     sort(&mut all);
@@ -61,7 +59,6 @@ pub fn worst_of(figures: &[Figure], kind: PredictionKind, most: usize) -> Vec<Mi
     all
 }
 
-/// Both kinds of prediction.
 const KINDS: [PredictionKind; 2] = [PredictionKind::Prior, PredictionKind::Derived];
 
 /// The worse of the misses of a figure's predictions: both are one.
@@ -109,7 +106,6 @@ pub fn is_judged(figure: &Figure) -> bool {
     KINDS.iter().any(|kind| judged(figure, *kind).is_some())
 }
 
-/// Whether it missed on the bad side.
 pub fn is_worse(miss: &Miss) -> bool {
     let better = miss.figure.metric.as_ref().map(|metric| metric.better);
     match miss.verdict {
@@ -120,7 +116,6 @@ pub fn is_worse(miss: &Miss) -> bool {
     }
 }
 
-/// How a figure missed a kind of prediction.
 pub fn miss(figure: &Figure, kind: PredictionKind) -> Option<Miss<'_>> {
     let judged = judged(figure, kind)?;
     let verdict = judged.verdict.filter(|verdict| *verdict != Verdict::Within)?;

@@ -26,7 +26,6 @@ const FACTOR: f64 = 2.0;
 pub struct Moved {
     /// The pair, as cpu.core_to_core names it.
     pub pair: CaseId,
-    /// Rounds that show it.
     pub rounds: usize,
     /// The rounds in which the CPUs were near each other, in ns.
     pub near: Mode,

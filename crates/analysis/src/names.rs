@@ -9,7 +9,6 @@ use record::quantity::render;
 /// Values of a parameter that are spelled out for many cases.
 const SPELLED: usize = 4;
 
-/// How the figures of an experiment are distinguished.
 pub struct Names<'run> {
     planned: &'run PlannedExperiment,
     /// Parameters that differ between measured cases, and between derived ones.
@@ -18,7 +17,6 @@ pub struct Names<'run> {
 }
 
 impl<'run> Names<'run> {
-    /// From all cases of the experiment's figures.
     pub fn from_plan(planned: &'run PlannedExperiment, figures: &[&'run Figure]) -> Self {
         let (derived, measured): (Vec<&Figure>, Vec<&Figure>) =
             figures.iter().partition(|figure| is_derived(figure));
@@ -110,12 +108,10 @@ impl<'run> Names<'run> {
     }
 }
 
-/// Whether a figure's metric is derived from several cases.
 pub fn is_derived(figure: &Figure) -> bool {
     figure.metric.as_ref().is_some_and(|metric| metric.derived)
 }
 
-/// A name in files as words.
 pub fn words(name: &str) -> String {
     name.replace('_', " ")
 }

@@ -20,23 +20,19 @@ pub const RATE: f64 = 0.01;
 /// Pairs below which nothing is called changed: the test cannot reject a few of fifty figures.
 pub const JUDGED_FROM: usize = 9;
 
-/// A figure in two states.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paired {
     pub key: Key,
     /// The unit in which people read both values.
     pub unit: Unit,
-    /// Direction of its improvement.
     pub better: Better,
     /// Medians over the rounds of A and of B.
     pub values: [f64; 2],
     /// Value of B over that of A, for each pair of rounds.
     pub ratios: Vec<f64>,
-    /// Median of the ratios.
     pub ratio: f64,
     /// Interval of that median; `None` below five pairs.
     pub interval: Option<Interval>,
-    /// Whether B differs from A.
     pub changed: bool,
 }
 

@@ -13,7 +13,6 @@ pub enum Grade {
 }
 
 impl Grade {
-    /// The word for it.
     pub fn text(self) -> &'static str {
         match self {
             Grade::Good => "good",
@@ -23,14 +22,12 @@ impl Grade {
     }
 }
 
-/// What a share is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aspect {
     /// Samples beside which others used the core.
     Shared,
     /// Time that the hypervisor gave to others.
     Steal,
-    /// Rounds that were disturbed.
     Disturbed,
     /// Time that a quota took.
     Throttled,

@@ -44,22 +44,18 @@ pub fn ladder() -> Vec<(u64, f64)> {
         .collect()
 }
 
-/// A case of the ladder.
 pub fn rung(footprint: u64) -> CaseId {
     CaseId::new().with("pattern", "random").with("pages", "huge").with("footprint", footprint)
 }
 
-/// A case of the system calls.
 pub fn call(name: &str) -> CaseId {
     CaseId::new().with("call", name)
 }
 
-/// The whole run, with its footer.
 pub fn run() -> Run {
     changed(|_| {})
 }
 
-/// The run with every event changed.
 pub fn changed(mut change: impl FnMut(&mut Event)) -> Run {
     kept(|event| {
         change(event);
@@ -67,7 +63,6 @@ pub fn changed(mut change: impl FnMut(&mut Event)) -> Run {
     })
 }
 
-/// The run of those events that are kept, changed or not.
 pub fn kept(mut keep: impl FnMut(&mut Event) -> bool) -> Run {
     let mut run = Run::new(header());
     for mut event in events() {
@@ -78,7 +73,6 @@ pub fn kept(mut keep: impl FnMut(&mut Event) -> bool) -> Run {
     run
 }
 
-/// The events after the header.
 pub fn events() -> Vec<Event> {
     let mut events = vec![Event::Plan(Box::new(plan()))];
     events.extend(predictions());

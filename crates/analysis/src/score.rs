@@ -37,16 +37,13 @@ static NAIVE: LazyLock<BTreeMap<(&str, &str), f64>> = LazyLock::new(|| {
 /// The family that is measured and not predicted: a description does not say what else runs.
 const MEASURED_ONLY: &str = "noise.";
 
-/// Whether an experiment's figures are in no score.
 pub fn is_measured_only(experiment: &str) -> bool {
     experiment.starts_with(MEASURED_ONLY)
 }
 
-/// A figure with what was predicted of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored<'a> {
     pub family: &'a str,
-    /// Unit of value and range.
     pub unit: Unit,
     pub value: f64,
     pub range: Option<Range>,
@@ -57,7 +54,6 @@ pub struct Scored<'a> {
 }
 
 impl Scored<'_> {
-    /// The range, where it says something.
     pub fn predicted(&self) -> Option<Range> {
         self.range.filter(|range| range.predicts(self.unit))
     }
@@ -87,14 +83,12 @@ impl Scored<'_> {
     }
 }
 
-/// The score of one kind of prediction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Score {
     pub all: Tally,
     pub by_family: BTreeMap<String, Tally>,
 }
 
-/// The score of a group of predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Figures with a value and a prediction, whether that says anything or not.
@@ -110,8 +104,6 @@ pub struct Tally {
     pub unpredicted: usize,
     /// Median of the ranges' high over low, where both are positive.
     pub median_width: Option<f64>,
-    /// The ranges behind that median: those whose ends are both positive.
-    pub with_width: usize,
     /// Median of measured over likely.
     pub bias: Option<f64>,
     /// Mean interval score; smaller is better.
@@ -126,7 +118,6 @@ impl Tally {
         self.share(self.inside)
     }
 
-    /// The share that some of its figures are.
     pub fn share(&self, some: usize) -> Option<f64> {
         (self.figures > 0).then(|| some as f64 / self.figures as f64)
     }
@@ -166,7 +157,6 @@ fn scored(figure: &Figure, of: PredictionKind) -> Option<Scored<'_>> {
 /// How far single estimates are off, which no figure can hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Off {
-    /// Figures with an estimate.
     pub figures: usize,
     /// Median of the value over the estimate, or the estimate over the value where that is more.
     pub median_factor: f64,
@@ -212,7 +202,6 @@ pub fn tally(all: &[Scored]) -> Tally {
         expected: count(|one| one.predicted().is_some() && one.is_expected()),
         unpredicted: count(|one| one.predicted().is_none()),
         median_width: median(&widths),
-        with_width: widths.len(),
         bias: median(&ratios),
         score: mean(|(ours, _)| *ours),
         nothing: mean(|(_, nothing)| *nothing),

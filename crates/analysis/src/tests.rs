@@ -17,7 +17,6 @@ fn rung(figures: &[Figure], bytes: u64) -> &Figure {
     figure(figures, "memory.latency", &sample::rung(bytes), "latency")
 }
 
-/// The latency of a system call.
 fn call<'a>(figures: &'a [Figure], name: &str) -> &'a Figure {
     figure(figures, "os.syscall", &sample::call(name), "latency")
 }

@@ -14,18 +14,14 @@ pub use stats::compare::ratio::Change;
 pub use stats::shift::{Chance, LEAST_RUNS};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A run as a trend shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrendRun {
-    /// Its name in the store.
     pub name: String,
     /// Start, RFC 3339 in UTC.
     pub started: String,
-    /// The environment by name, with what measured.
     pub environment: BTreeMap<String, String>,
 }
 
-/// A figure over runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Over {
     pub key: Key,
@@ -55,25 +51,19 @@ impl Over {
     }
 }
 
-/// A figure of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunPoint {
-    /// Index of the run.
     pub run: usize,
     pub value: f64,
-    /// Its interval within the run.
     pub ci: Option<(f64, f64)>,
 }
 
-/// Figures over runs, with what was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trends {
-    /// The runs, oldest first.
     pub runs: Vec<TrendRun>,
     pub trends: Vec<Trend>,
 }
 
-/// A figure over runs, with the shifts of its level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trend {
     pub over: Over,

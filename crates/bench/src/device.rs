@@ -16,7 +16,6 @@ pub struct Below<'site> {
     /// What counts there: `major:minor` of the partition if that is known; of several disks,
     /// separated by spaces.
     pub number: String,
-    /// The mounted file system.
     pub mount: &'site Mount,
 }
 
@@ -60,7 +59,6 @@ pub fn is_virtual(disk: &Disk, site: &Site) -> bool {
         || ["virtio", "xen", "vmw", "hv_"].iter().any(|kind| driver.starts_with(kind))
 }
 
-/// Whether a disk is reached by NVMe.
 pub fn is_nvme(disk: &Disk) -> bool {
     disk.name.starts_with("nvme")
 }

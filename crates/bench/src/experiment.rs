@@ -35,7 +35,6 @@ use std::time::Duration;
 pub struct Family {
     /// Name, the first half of its experiments' ids.
     pub name: &'static str,
-    /// One line about it.
     pub about: &'static str,
     /// Shown and run only when named: experiments that exist to try the way through.
     pub hidden: bool,
@@ -45,7 +44,6 @@ pub struct Family {
 /// Families, in the order in which a user sees them.
 pub type Catalogue = &'static [&'static Family];
 
-/// The experiment of an id.
 pub fn find(catalogue: Catalogue, id: &str) -> Option<&'static dyn AnyExperiment> {
     let mut all = catalogue.iter().flat_map(|family| family.experiments);
     all.find(|experiment| experiment.card().id == id).copied()
@@ -69,7 +67,6 @@ macro_rules! family {
 /// Rounds at which looks come: the first gives an interval, each other a tighter one.
 const LOOKS: [u32; 6] = [6, 9, 12, 15, 17, 20];
 
-/// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Preset {
     /// Seconds, one round of the smallest parameters: proves the way, its figures mean nothing.
@@ -115,12 +112,10 @@ impl Preset {
         }
     }
 
-    /// The next larger one.
     pub fn larger(self) -> Option<Preset> {
         [Preset::Quick, Preset::Standard, Preset::Thorough].get(self as usize).copied()
     }
 
-    /// The name on the command line.
     pub fn name(self) -> &'static str {
         ["rehearsal", "quick", "standard", "thorough"][self as usize]
     }
@@ -129,7 +124,6 @@ impl Preset {
 /// The parameters of one experiment, defaults and `--set` applied and checked against the card.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// The preset in force.
     pub preset: Preset,
     /// Every parameter's values; `auto` defaults are the one symbol `auto`.
     pub values: BTreeMap<&'static str, Vec<Value>>,
@@ -170,12 +164,10 @@ impl Params {
         settings.filter_map(of).collect()
     }
 
-    /// The symbols of a parameter.
     pub fn texts(&self, name: &str) -> Vec<&str> {
         self.get(name).iter().filter_map(Value::text).collect()
     }
 
-    /// The integers of a parameter.
     pub fn ints(&self, name: &str) -> Vec<u64> {
         self.get(name).iter().filter_map(Value::int).collect()
     }
@@ -217,7 +209,6 @@ pub struct Site {
     pub memory_bytes: u64,
     /// Measuring time that each case of a round may take, in ns.
     pub case_ns: u64,
-    /// The coefficients of the laws.
     pub fitted: &'static Fitted,
 }
 
@@ -290,10 +281,8 @@ impl From<Skip> for Absence {
     }
 }
 
-/// What a session plans for one experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Offer {
-    /// The series to measure.
     pub series: Vec<Series>,
     /// Cases that this site does not allow, each with its reason.
     pub skipped: Vec<(CaseId, Skip)>,
@@ -390,7 +379,6 @@ pub fn windows_round_cost(site: &Site, windows: usize) -> Duration {
     window.saturating_mul(windows).saturating_add(WORKER_OVERHEAD)
 }
 
-/// Attaches a bound to a prediction.
 pub fn bounded(prediction: Prediction, bound: Bound) -> Prediction {
     Prediction { bound: Some(bound), ..prediction }
 }
@@ -415,7 +403,6 @@ pub trait AnyExperiment: Sync {
     /// Cases whose figures `derive` may yield from these series: those that a selection left. Pure.
     fn derivable(&self, site: &Site, series: &[Series]) -> Vec<CaseId>;
 
-    /// Stated cost of one round.
     fn round_cost(&self, site: &Site, series: &Series) -> Duration;
 
     /// Fixes sizes at the start of the stage, and says from what. Errors: the reason why the series
@@ -451,7 +438,6 @@ pub trait AnyExperiment: Sync {
     /// that the metric describes exists or not; its absence is a finding, not a failure.
     fn may_lack(&self, metric: &Metric) -> bool;
 
-    /// Whether a metric is a share of a whole.
     fn is_share(&self, metric: &Metric) -> bool;
 
     /// Makes, once per stage, the files that rounds only read; calls `lives` often. Errors: why
@@ -474,7 +460,6 @@ pub trait AnyExperiment: Sync {
     /// there.
     fn prepare_cost(&self, site: &Site, series: &Series) -> Duration;
 
-    /// What the bench sees to by itself in a round.
     fn hazards(&self, order: &RoundOrder) -> Hazards;
 
     /// One round of the whole series, cases in the order given. Errors: why the round does not

@@ -14,7 +14,6 @@ use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// The table as it is committed.
 pub const TABLE: &str = include_str!("fitted.csv");
 
 /// Coefficients by the name of their term or group.
@@ -22,7 +21,6 @@ pub const TABLE: &str = include_str!("fitted.csv");
 pub struct Fitted(pub BTreeMap<String, f64>);
 
 impl Fitted {
-    /// The coefficients of the committed table.
     pub fn committed() -> &'static Fitted {
         static COMMITTED: LazyLock<Fitted> = LazyLock::new(|| Fitted::read(TABLE));
         &COMMITTED

@@ -27,7 +27,6 @@ pub struct Facts<'run> {
 }
 
 impl<'run> Facts<'run> {
-    /// What a prior may use.
     pub fn prior(site: &'run Site) -> Self {
         Facts { site, known: None }
     }
@@ -185,7 +184,6 @@ impl Law {
         self
     }
 
-    /// What its terms add.
     fn added(&mut self) -> impl Iterator<Item = &mut Range> {
         self.arithmetic.terms.iter_mut().filter_map(|term| term.adds.as_mut())
     }
@@ -241,7 +239,6 @@ impl Law {
         self.unsourced_if(true)
     }
 
-    /// The same where it holds.
     #[must_use]
     pub fn unsourced_if(mut self, holds: bool) -> Law {
         self.unsourced |= holds;
@@ -255,7 +252,6 @@ impl Law {
         self
     }
 
-    /// Counts a condition in where it holds.
     #[must_use]
     pub fn counting_if(self, holds: bool, condition: Condition) -> Law {
         if holds { self.counting(condition) } else { self }
@@ -269,7 +265,6 @@ impl Law {
         }
     }
 
-    /// So many of it, exactly.
     #[must_use]
     pub fn times(self, count: f64) -> Law {
         let range = scaled(self.range, count);
@@ -360,7 +355,6 @@ impl Add for Law {
     }
 }
 
-/// Adds an optional part.
 impl Add<Option<Law>> for Law {
     type Output = Law;
 

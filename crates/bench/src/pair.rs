@@ -92,7 +92,6 @@ pub fn in_class(site: &Site, class: Class) -> Result<Pair, Skip> {
     })
 }
 
-/// The class of a case.
 pub fn class(case: &CaseId) -> Option<Class> {
     Class::from_value(case.get(PARAM.name))
 }
@@ -133,7 +132,6 @@ pub fn place(case: &mut Case, pair: Pair) {
     }
 }
 
-/// The two CPUs of a resolved case.
 pub fn cpus(case: &Case) -> Option<[usize; 2]> {
     let cpu = |name: &str| usize::try_from(case.at.get(name)?.int()?).ok();
     Some([cpu("cpu")?, cpu("partner")?])

@@ -11,7 +11,6 @@ use record::unit::Unit;
 /// range by a rule that is no sum, and then its reasons stand alone.
 const EXACT: f64 = 1e-6;
 
-/// The prediction with its arithmetic as its reason.
 pub fn with_arithmetic(prediction: Prediction, unit: Unit) -> Prediction {
     let because = line(&prediction, unit).unwrap_or_else(|| prediction.because.clone());
     Prediction { because, arithmetic: Arithmetic::default(), ..prediction }

@@ -330,8 +330,6 @@ fn skipped(card: &Card, why: &str) {
     match card.needs {
         [Need::TwoCpus] => skips::part("one-cpu", what),
         [Need::Numa] => skips::part("one-node", what),
-        [Need::Root] => skips::part("root", what),
-        [Need::Arch(_)] => skips::part("processor", what),
         _ => skips::part("kernel", what),
     }
 }

@@ -34,9 +34,7 @@ pub(super) struct Moves<'a> {
     pub ops: &'a [&'static str],
     /// Into the caches or past them.
     pub stores: &'static str,
-    /// Where the arrays lie.
     pub level: &'static str,
-    /// CPUs, a thread on each.
     pub cpus: &'a [usize],
     /// Most bytes of one thread's arrays in main memory.
     pub limit: u64,
@@ -82,7 +80,6 @@ impl Moves<'_> {
         }
     }
 
-    /// The rows of its kernels, named by them.
     pub fn rows(
         &self,
         what: impl Fn(&str) -> String,
@@ -96,7 +93,6 @@ impl Moves<'_> {
         self.ops.iter().map(row).collect()
     }
 
-    /// The row of one of its kernels.
     pub fn row(
         &self,
         op: &'static str,

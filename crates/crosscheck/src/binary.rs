@@ -6,7 +6,6 @@ use std::path::Path;
 
 /// Bytes of a file that are read.
 const READ_MOST: u64 = 16 << 20;
-/// Letters of a text, at least.
 const TEXT_LEAST: usize = 4;
 /// What a text of the zeroed bytes begins with.
 pub(super) const ZEROED: &str = "zeroed bytes: ";

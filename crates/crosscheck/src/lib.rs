@@ -41,7 +41,6 @@ pub struct Rival {
     pub name: &'static str,
     /// One line: what it is, to stand behind its name.
     pub about: &'static str,
-    /// The Debian package that has it.
     pub package: Option<&'static str>,
     /// Programs by which it is recognised; the first that is found has the version.
     pub programs: &'static [&'static str],
@@ -131,7 +130,6 @@ pub struct Conditions {
     /// A directory for the files that are measured, on the file system of `--dir`; `None` if it
     /// does not exist.
     pub files: Option<PathBuf>,
-    /// A directory in memory.
     pub in_memory: Option<PathBuf>,
     /// The rival's version, as it reports it; empty if it reports none.
     pub version: String,
@@ -172,7 +170,6 @@ impl Conditions {
         }
     }
 
-    /// Whether the rival's version is at least this one.
     pub fn has_version(&self, least: &str) -> bool {
         probe::numbers(&self.version) >= probe::numbers(least)
     }
@@ -192,7 +189,6 @@ pub struct Pairing {
     pub is_once: bool,
 }
 
-/// A run of plumb.
 #[derive(Clone, Debug)]
 pub struct Ours {
     pub experiment: &'static str,
@@ -200,7 +196,6 @@ pub struct Ours {
     /// that are left out have the preset's defaults, so name all that make cases.
     pub set: String,
     pub cpus: Vec<usize>,
-    /// Directory for its files.
     pub dir: Option<PathBuf>,
     /// Measuring time at most.
     pub budget: Duration,
@@ -209,13 +204,11 @@ pub struct Ours {
     pub preset: Preset,
 }
 
-/// A run of the rival.
 #[derive(Clone, Debug, Default)]
 pub struct Theirs {
     /// The program, looked for in PATH; empty: the one that the rival was recognised by.
     pub program: &'static str,
     pub args: Vec<String>,
-    /// Added to its environment.
     pub environment: Vec<(&'static str, String)>,
     /// CPUs that it may use; it is pinned to them, at the priority of plumb's workers.
     pub cpus: Vec<usize>,
@@ -251,7 +244,6 @@ pub struct Server {
     pub ports: Vec<u16>,
 }
 
-/// One figure of each side.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Unique in the pairing; empty where it has one row.
@@ -259,15 +251,12 @@ pub struct Row {
     /// Parameters that distinguish plumb's case from the others of its command.
     pub case: CaseId,
     pub metric: &'static str,
-    /// What is taken of it.
     pub statistic: Statistic,
     /// plumb's value is multiplied by this: two hand-overs are a round trip.
     pub times: f64,
-    /// Unit of both values.
     pub unit: Unit,
     /// What [`Rival::parse`] is asked for.
     pub what: String,
-    /// What the ratio should be.
     pub goal: Goal,
     /// What the two do differently: shown where they disagree.
     pub difference: &'static str,
@@ -282,7 +271,6 @@ pub enum Statistic {
     Best,
     /// The mean over all operations of all rounds, disturbed or not: beside what counts everything.
     MeanOfAll,
-    /// The median of all events of all rounds.
     MedianOfAll,
     /// The mean of the rounds' values, disturbed or not: beside rates over a whole window.
     MeanOfRounds,
@@ -291,7 +279,6 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Its name in records.
     pub fn name(self) -> &'static str {
         match self {
             Statistic::Value => "value",
@@ -304,7 +291,6 @@ impl Statistic {
     }
 }
 
-/// What a program said.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
     pub stdout: String,

@@ -14,7 +14,6 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// The counters of these CPUs now.
     pub fn now(cpus: &[usize]) -> Before {
         Before { counters: counters(cpus), own_ns: own_ns(), began: Instant::now() }
     }

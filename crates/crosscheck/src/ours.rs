@@ -79,7 +79,6 @@ pub(super) fn run(
     }
 }
 
-/// The value of a row in a run.
 pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
     // As found: other tools cannot tell which program had the core.
     let as_found = |figure: Figure| match figure.as_found {
@@ -123,7 +122,6 @@ pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
     finite(ours, row, &figure.case, value)
 }
 
-/// The value in the row's terms.
 fn finite(ours: &Ours, row: &Row, case: &CaseId, value: f64) -> Result<f64> {
     match value.is_finite() {
         true => Ok(value * row.times),
@@ -140,12 +138,10 @@ pub(super) fn figure_value(run: &Run, case: &CaseId, metric: &str) -> Result<f64
     found.and_then(|figure| figure.value).with_context(|| format!("no {metric} of {case}"))
 }
 
-/// Whether a case has all given parameters.
 pub(super) fn is_of(case: &CaseId, told: &CaseId) -> bool {
     told.0.iter().all(|(name, value)| case.get(name) == Some(value))
 }
 
-/// The one figure that a row means.
 fn figure<'run>(all: &'run [Figure], ours: &Ours, row: &Row) -> Result<&'run Figure> {
     let label = || format!("{} {} of {}", row.metric, row.case, ours.experiment);
     let is_meant = |figure: &&Figure| {
@@ -197,7 +193,6 @@ fn counted(run: &Run, experiment: &str, case: &CaseId, metric: &str) -> Vec<(f64
     rounds.into_values().flatten().collect()
 }
 
-/// The median of counted values.
 fn middle(mut counted: Vec<(f64, f64)>) -> Option<f64> {
     counted.order_by(|one, other| one.0.total_cmp(&other.0));
     let half = counted.iter().map(|(_, count)| count).sum::<f64>() / 2.0;

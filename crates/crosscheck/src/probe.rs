@@ -13,12 +13,10 @@ use std::time::Duration;
 /// A program prints its version within this time.
 const TELLING: Duration = Duration::from_secs(10);
 
-/// A rival that is here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Its output; empty if it reports none.
     pub version: String,
-    /// The program that it was recognised by.
     pub program: &'static str,
 }
 
@@ -60,7 +58,6 @@ fn judge(rival: &Rival, program: &'static str, said: &Output) -> Result<Found, S
     }
 }
 
-/// The first line that a program said.
 fn first_line(said: &Output) -> String {
     let mut lines = said.stdout.lines().chain(said.stderr.lines()).map(str::trim);
     let line = lines.find(|line| !line.is_empty());
@@ -75,7 +72,6 @@ fn absent(rival: &Rival) -> Skip {
     }
 }
 
-/// A program in PATH, or by its path.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| {
         path.metadata()

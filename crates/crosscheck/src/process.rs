@@ -34,12 +34,10 @@ const SIGKILL: i32 = 9;
 /// number of its plumb.
 const MARK: &str = "PLUMB_CROSSCHECK";
 
-/// A program with all that it is started with.
 #[derive(Clone, Debug)]
 pub(super) struct Call<'a> {
     pub program: &'a Path,
     pub args: &'a [String],
-    /// Added to its environment.
     pub environment: &'a [(&'static str, String)],
     /// CPUs that it is pinned to, at the priority of plumb's workers; as this process where it is
     /// empty.
@@ -111,7 +109,6 @@ impl Call<'_> {
 pub(super) struct Endless(String);
 
 impl Running {
-    /// Whether it has ended already.
     pub fn has_ended(&self) -> bool {
         has_ended(self.child.id()).unwrap_or(true)
     }
@@ -135,7 +132,6 @@ impl Running {
         Ok(())
     }
 
-    /// What it has said so far.
     pub fn output(&self) -> Output {
         let [stdout, stderr] = self.said.each_ref().map(|file| text(file));
         Output { stdout, stderr, answer: String::new() }
@@ -217,7 +213,6 @@ fn owner(environment: &[u8], here: &Place) -> Option<u32> {
     owner.strip_prefix(&format!("{here}."))?.parse().ok()
 }
 
-/// One of the processes that there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     pid: u32,

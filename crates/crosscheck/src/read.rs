@@ -7,7 +7,6 @@ use serde::de::DeserializeOwned;
 /// the parser's ([`super::Rival::read`]).
 pub(super) const ZERO: &str = "it reported 0";
 
-/// The words of a line, as arguments.
 pub(super) fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }

@@ -24,9 +24,7 @@ pub(super) struct Ready {
     pub limit: Option<Duration>,
     /// The conditions, with directories and ports of the rival's own.
     pub conditions: Conditions,
-    /// What was asked for.
     pub pairings: Vec<Pairing>,
-    /// The program that it was recognised by.
     program: &'static str,
 }
 
@@ -64,7 +62,6 @@ pub(super) fn ready(
     Ok(found)
 }
 
-/// All pairings of a rival, each with its program.
 fn pairings(rival: &Rival, conditions: &Conditions, program: &'static str) -> Vec<Pairing> {
     let mut all = (rival.pairings)(conditions);
     let without_loopback = lacks_loopback(&conditions.host);
@@ -111,7 +108,6 @@ impl Ready {
         Ok(again.find(|one| one.name == pairing.name).unwrap_or_else(|| pairing.clone()))
     }
 
-    /// A pairing as the record has it.
     pub fn event(&self, pairing: &Pairing) -> events::Pairing {
         let theirs = &pairing.theirs;
         let environment = theirs.environment.iter().map(|(name, value)| format!("{name}={value}"));

@@ -8,7 +8,6 @@ mod loopback;
 macro_rules! rivals {
     ($($module:ident),* $(,)?) => {
         $(mod $module;)*
-        /// All rivals, in the order of a report.
         pub static RIVALS: &[&Rival] = &[$(&$module::RIVAL),*];
     };
 }

@@ -11,7 +11,6 @@ pub(super) fn case(set: &str) -> CaseId {
     case_of(set, usize::MAX)
 }
 
-/// The case of the first so many of them.
 pub(super) fn case_of(set: &str, count: usize) -> CaseId {
     let pairs = set.split_whitespace().filter_map(|one| one.split_once('='));
     pairs.take(count).fold(CaseId::new(), |case, (name, value)| match value.parse::<u64>() {
@@ -67,7 +66,6 @@ impl Ours {
         self.set.split_whitespace().map(|one| format!("{}.{one}", self.experiment)).collect()
     }
 
-    /// The value of a parameter.
     #[cfg(test)]
     pub(super) fn setting(&self, name: &str) -> Option<&str> {
         let mut pairs = self.set.split_whitespace().filter_map(|one| one.split_once('='));
@@ -94,7 +92,6 @@ impl Theirs {
 }
 
 impl Pairing {
-    /// One that can be run, in turns.
     pub(super) fn new(
         name: impl Into<String>,
         ours: Ours,
@@ -105,7 +102,6 @@ impl Pairing {
         Pairing { name, ours, theirs, rows, skip: None, is_once: false }
     }
 
-    /// The pairing with both sides on these CPUs.
     pub(super) fn on(self, cpus: &[usize]) -> Pairing {
         Pairing { ours: self.ours.on(cpus), theirs: self.theirs.on(cpus), ..self }
     }

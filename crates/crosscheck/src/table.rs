@@ -16,7 +16,6 @@ pub(super) type Places = Vec<(&'static str, String)>;
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub name: &'static str,
-    /// The least preset that has it.
     pub from: Preset,
     /// The rival's versions that it is for: at least the first, below the second; empty: any.
     pub versions: [&'static str; 2],
@@ -30,7 +29,6 @@ pub(super) struct Entry {
     pub server: &'static str,
     /// The rival is ended after so many seconds.
     pub limit_s: u64,
-    /// What must be there.
     pub needs: Needs,
     /// Whether the program ends with a status; some of lmbench leave `main` without one.
     pub has_status: bool,
@@ -43,16 +41,14 @@ pub(super) struct Entry {
     pub set: &'static str,
     /// plumb's measuring time at most, in seconds.
     pub budget_s: u64,
-    pub figures: &'static [Figure],
+    pub readings: &'static [Reading],
 }
 
 /// What a program needs beside the CPUs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
     Nothing,
-    /// A file in the directory for files.
     File,
-    /// A directory in memory.
     Memory,
     /// lmbench's `hello` under the name that it is executed by.
     Hello,
@@ -67,9 +63,9 @@ pub(super) enum Needs {
     },
 }
 
-/// One figure of each side.
+/// What is read of the rival's output, and plumb's figure beside it.
 #[derive(Clone, Copy)]
-pub(super) struct Figure {
+pub(super) struct Reading {
     /// The row's name; empty where there is only one.
     pub name: &'static str,
     /// plumb's case: so many of the command's parameters, and these, a blank between.
@@ -104,7 +100,7 @@ pub(super) const fn entry(program: &'static str, experiment: &'static str) -> En
         experiment,
         set: "",
         budget_s: 5,
-        figures: &[],
+        readings: &[],
     }
 }
 
@@ -125,8 +121,8 @@ impl Entry {
         Entry { needs, ..self }
     }
 
-    pub const fn beside(self, figures: &'static [Figure]) -> Entry {
-        Entry { figures, ..self }
+    pub const fn beside(self, readings: &'static [Reading]) -> Entry {
+        Entry { readings, ..self }
     }
 
     /// Whether the preset and the version that was found have it.
@@ -140,7 +136,7 @@ impl Entry {
     /// The pairing on the first CPU, with the places filled in.
     pub fn pairing(&self, conditions: &Conditions, places: &Places) -> Pairing {
         let set = words(self.set, places).join(" ");
-        let rows: Vec<Row> = self.figures.iter().map(|figure| figure.row(&set, places)).collect();
+        let rows: Vec<Row> = self.readings.iter().map(|one| one.row(&set, places)).collect();
         let ours = conditions.ours(self.experiment, &set);
         let server = words(self.server, places);
         let server = (!server.is_empty()).then(|| Server {
@@ -158,54 +154,53 @@ impl Entry {
     }
 }
 
-impl Figure {
-    pub const fn named(self, name: &'static str) -> Figure {
-        Figure { name, ..self }
+impl Reading {
+    pub const fn named(self, name: &'static str) -> Reading {
+        Reading { name, ..self }
     }
 
     /// The figure of one of several cases of plumb's command.
-    pub const fn in_case(self, case: &'static str, pattern: &'static str) -> Figure {
-        Figure { case, pattern, ..self }
+    pub const fn in_case(self, case: &'static str, pattern: &'static str) -> Reading {
+        Reading { case, pattern, ..self }
     }
 
     /// The figure of plumb's only case.
-    pub const fn read(self, pattern: &'static str) -> Figure {
-        Figure { pattern, ..self }
+    pub const fn read(self, pattern: &'static str) -> Reading {
+        Reading { pattern, ..self }
     }
 
     /// The figure of plumb's case with the first so many parameters of its command.
-    pub const fn keyed(self, keyed: usize) -> Figure {
-        Figure { keyed, ..self }
+    pub const fn keyed(self, keyed: usize) -> Reading {
+        Reading { keyed, ..self }
     }
 
-    pub const fn metric(self, metric: &'static str) -> Figure {
-        Figure { metric, ..self }
+    pub const fn metric(self, metric: &'static str) -> Reading {
+        Reading { metric, ..self }
     }
 
-    pub const fn times(self, times: f64) -> Figure {
-        Figure { times, ..self }
+    pub const fn times(self, times: f64) -> Reading {
+        Reading { times, ..self }
     }
 
-    pub const fn taken(self, statistic: Statistic) -> Figure {
-        Figure { statistic, ..self }
+    pub const fn taken(self, statistic: Statistic) -> Reading {
+        Reading { statistic, ..self }
     }
 
-    pub const fn goal(self, goal: Goal) -> Figure {
-        Figure { goal, ..self }
+    pub const fn goal(self, goal: Goal) -> Reading {
+        Reading { goal, ..self }
     }
 
-    pub const fn differs(self, difference: &'static str) -> Figure {
-        Figure { difference, ..self }
+    pub const fn differs(self, difference: &'static str) -> Reading {
+        Reading { difference, ..self }
     }
 
-    /// The difference explains whatever ratio there is.
-    pub const fn explained(self, difference: &'static str) -> Figure {
+    pub const fn explained(self, difference: &'static str) -> Reading {
         self.goal(Goal::Explained).differs(difference)
     }
 
     /// The row of a pairing whose command has these parameters.
     pub fn row(&self, set: &str, places: &Places) -> Row {
-        let &Figure { metric, statistic, times, unit, goal, difference, .. } = self;
+        let &Reading { metric, statistic, times, unit, goal, difference, .. } = self;
         let mut case = case_of(set, self.keyed);
         case.0.extend(case_of(&fill(self.case, places), usize::MAX).0.iter().cloned());
         Row {
@@ -220,7 +215,7 @@ impl Figure {
 }
 
 /// A latency that should agree.
-pub(super) const TIME: Figure = Figure {
+pub(super) const TIME: Reading = Reading {
     name: "",
     keyed: 0,
     case: "",
@@ -233,16 +228,13 @@ pub(super) const TIME: Figure = Figure {
     difference: "",
 };
 
-/// A rate that should be reached.
-pub(super) const RATE: Figure =
-    Figure { metric: "bandwidth", unit: Unit::BPerS, goal: Goal::AtLeast, ..TIME };
+pub(super) const RATE: Reading =
+    Reading { metric: "bandwidth", unit: Unit::BPerS, goal: Goal::AtLeast, ..TIME };
 
-/// The port of the far end.
 fn port(places: &Places) -> Option<u16> {
     places.iter().find(|(name, _)| *name == "port")?.1.parse().ok()
 }
 
-/// The text with its places filled in.
 pub(super) fn fill(text: &str, places: &Places) -> String {
     places
         .iter()

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a program said on standard output.
 pub(super) fn said(stdout: &str) -> Output {
     Output { stdout: stdout.to_owned(), ..Output::default() }
 }

@@ -24,10 +24,8 @@ const LISTENING: Duration = Duration::from_secs(10);
 const SETTLING: Duration = Duration::from_secs(60);
 /// What lays out files may take so long.
 const PREPARING: Duration = Duration::from_secs(120);
-/// Letters of a reason that are kept.
 const REASON_MOST: usize = 300;
 
-/// What is to be run.
 pub struct Setting {
     /// What both sides have alike; directories are those of the whole crosscheck.
     pub conditions: Conditions,
@@ -39,9 +37,7 @@ pub struct Setting {
     /// What plumb's side shares with this crosscheck among the plumbs of the machine; empty where
     /// that has no place there.
     pub token: String,
-    /// The rivals, each with whether a pairing of it is wanted.
     pub rivals: Vec<(&'static Rival, Wanted)>,
-    /// Turns of each pairing.
     pub pairs: u32,
     /// A rival is ended after this time of a turn, whatever its own limit is.
     pub limit: Option<Duration>,
@@ -64,11 +60,9 @@ pub trait Observer {
     fn progress(&mut self, pairing: &str, done: u64, all: u64);
 }
 
-/// How many pairings ended, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made {
     pub pairings: usize,
-    /// How many have all their turns.
     pub measured: usize,
     pub failed: usize,
 }
@@ -155,7 +149,6 @@ pub fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) ->
 #[error("cannot write the record: {0}")]
 struct Unstored(String);
 
-/// An error in one line.
 fn reason(error: &Error) -> String {
     let text = line(&format!("{error:#}"));
     match text.char_indices().nth(REASON_MOST) {
@@ -352,7 +345,6 @@ impl Bout<'_> {
     }
 }
 
-/// The program of a command, found, and its arguments.
 fn found(command: &[String]) -> Result<(PathBuf, &[String])> {
     let (name, args) = command.split_first().context("an empty command")?;
     let program = probe::find(name).with_context(|| format!("no {name} in PATH"))?;

@@ -24,7 +24,6 @@ pub const NODE_RATE: f64 = 0.01;
 /// What two sweeps say together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Names of the nodes in both.
     pub nodes: Vec<String>,
     /// Names of the nodes in one sweep alone: of the base, of the new one.
     pub only: (Vec<String>, Vec<String>),
@@ -44,7 +43,6 @@ pub struct Compared {
     pub unit: Unit,
     pub better: Better,
     pub kind: Kind,
-    /// The stratum, of the base sweep.
     pub stratum: String,
     /// New over base, of all nodes; null where fewer than three nodes have the figure, or nothing
     /// scatters.
@@ -58,7 +56,6 @@ pub struct Compared {
     pub nodes: Vec<Changed>,
 }
 
-/// One node's change of a figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Changed {
     pub node: String,
@@ -83,7 +80,6 @@ impl Comparison {
         self.figures.iter().any(|one| one.finding.is_some()) || self.apart().next().is_some()
     }
 
-    /// Figures that were tested.
     pub fn tested(&self) -> usize {
         self.figures.iter().filter(|one| one.common.is_some()).count()
     }

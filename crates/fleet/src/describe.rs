@@ -63,7 +63,6 @@ fn nic(interface: &host::net::Interface) -> String {
     }
 }
 
-/// Each once, in order.
 fn list(all: impl Iterator<Item = String>) -> Option<String> {
     let all: BTreeSet<String> = all.gather();
     (!all.is_empty()).then(|| all.into_iter().collect::<Vec<_>>().join(", "))

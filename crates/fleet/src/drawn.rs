@@ -97,7 +97,6 @@ impl Noise {
     }
 }
 
-/// What is wrong with a fleet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     /// A node is worse in one figure, by its index, as a log.
@@ -109,7 +108,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// How much worse a node is in a figure.
     fn alone(&self, node: usize, figure: usize) -> f64 {
         match *self {
             Fault::Figure(bad, of, log) if (bad, of) == (node, figure) => log,
@@ -118,7 +116,6 @@ impl Fault {
         }
     }
 
-    /// How much worse a pair is.
     fn pair(&self, from: usize, to: usize) -> f64 {
         match *self {
             Fault::Link(a, b, log) if (a, b) == (from, to) => log,
@@ -130,7 +127,6 @@ impl Fault {
     }
 }
 
-/// A fleet with its lasting differences.
 pub struct Drawn {
     pub recipe: Recipe,
     pub list: List,
@@ -147,7 +143,6 @@ fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
-/// What a drawn sweep measures.
 pub fn recipe(seed: u64) -> Recipe {
     Recipe {
         preset: "quick".to_owned(),
@@ -174,13 +169,11 @@ impl Drawn {
         Drawn { recipe: recipe(seed), list, noise: noise.to_vec(), levels, faults, rng, steps: 0 }
     }
 
-    /// The files of the sweep.
     pub fn sweep(&mut self) -> Files {
         let list = self.list.clone();
         self.measure(&list, None, CONTENTION, 0.0)
     }
 
-    /// The files of a step of suspects.
     pub fn again(&mut self, again: &Again) -> Files {
         self.steps += 1;
         let list = List::parse(&again.list(|key| key.experiment.clone())).unwrap_or_default();

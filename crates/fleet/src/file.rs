@@ -19,14 +19,12 @@ const REASON_MAX: usize = 300;
 /// Files of the first ranks list all hosts: a host without a file is then known by name.
 pub const LISTING: u32 = 4;
 
-/// One line: an object with one member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
     /// First: the node, and what its sweep measures.
     Node(Box<Header>),
     Clock(Clock),
-    /// A figure of the node by itself.
     Figure(Figure),
     /// A pair that this node was the near end of.
     Pair(Pair),
@@ -57,7 +55,6 @@ pub struct Header {
     pub hosts: Vec<String>,
     /// Start of measuring by the agreed clock, RFC 3339 in UTC.
     pub started: String,
-    /// Seed of the matchings.
     pub seed: u64,
     /// Preset and selectors of what a node measures by itself; no selectors for all of the preset.
     pub preset: String,
@@ -81,19 +78,16 @@ pub struct Header {
 pub struct Clock {
     /// The median over the peers of their clock minus this node's, in seconds.
     pub offset_s: f64,
-    /// The peers that answered.
     pub peers: Vec<String>,
     /// Whether the node followed its peers' clock instead of its own.
     pub is_corrected: bool,
 }
 
-/// A figure, with the values of its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     pub experiment: String,
     pub case: CaseId,
     pub metric: String,
-    /// Unit of all quantities of the figure.
     pub unit: Unit,
     pub better: Better,
     pub kind: Kind,
@@ -127,7 +121,6 @@ pub enum Purpose {
     Incast,
     /// One sender, several receivers: the far end sends.
     Outcast,
-    /// A pair of a step of suspects.
     Suspect,
 }
 
@@ -167,16 +160,12 @@ pub struct Pair {
 pub struct Served {
     /// Number of the slot, from 0.
     pub slot: u32,
-    /// The near ends that the schedule has.
     pub near: Vec<String>,
-    /// How many sessions came.
     pub sessions: u32,
 }
 
-/// What is missing, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Absent {
-    /// Slot and other end, for a pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,7 +173,6 @@ pub struct Absent {
     /// The experiment; absent where all of the node's part is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<String>,
-    /// Reason, for a reader.
     pub why: String,
 }
 
@@ -217,7 +205,6 @@ impl Line {
         Line::Absent(Absent { why: format!("{error:#}"), ..Absent::default() })
     }
 
-    /// A part of a pair's slot is missing.
     pub fn absent_pair(slot: u32, partner: &str, why: &str) -> Line {
         let why = why.chars().take(REASON_MAX).collect();
         let (slot, partner) = (Some(slot), Some(partner.to_owned()));
@@ -262,7 +249,6 @@ impl Writer {
         Ok(Writer { file: Some((file, path)), failure: None })
     }
 
-    /// Appends a line at once.
     pub fn append(&mut self, line: &Line) {
         if self.failure.is_none() {
             self.failure = self.write(line).err();

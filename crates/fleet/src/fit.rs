@@ -6,10 +6,9 @@
 //! strata.
 
 use crate::model::{Role, Row};
-use crate::peers::deviation;
 use record::metric::Better;
 use record::order::Gather;
-use stats::quantile::median;
+use stats::quantile::{median, robust_deviation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Rounds of medians, and of weighted means after them: both settle within a few.
@@ -54,7 +53,6 @@ impl Between {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fit {
     pub figure: usize,
-    /// The nodes in ascending order.
     pub nodes: Vec<usize>,
     pub links: Vec<Link>,
     /// Whether an end has one effect, near or far: for round trips, and where there are too few pairs
@@ -183,7 +181,7 @@ impl Fit {
         }
         self.variance = match limit {
             Some(_) => kept.iter().map(|x| x * x).sum::<f64>() / self.freedom,
-            None => deviation(&kept, 0.0).powi(2) * kept.len() as f64 / self.freedom,
+            None => robust_deviation(&kept, 0.0).powi(2) * kept.len() as f64 / self.freedom,
         };
     }
 
@@ -209,7 +207,6 @@ impl Fit {
         if self.is_shared { &[Role::Both] } else { &[Role::Send, Role::Receive] }
     }
 
-    /// A node's effect as an end.
     pub fn end(&self, node: usize, role: Role) -> Option<f64> {
         self.place(node).map(|end| self.effect(end, role != Role::Receive))
     }

@@ -17,7 +17,6 @@ use std::collections::{BTreeMap, HashMap};
 /// Port at which a node is reached where the list gives none. Below what Linux gives to clients.
 pub const PORT: u16 = 7412;
 
-/// The hosts of a sweep by rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
     /// Names as the list has them, with the port where it gives one.
@@ -31,7 +30,6 @@ pub struct List {
 }
 
 impl List {
-    /// A list of hosts without labels.
     pub fn new(hosts: Vec<String>) -> List {
         List { hosts, ..List::default() }
     }

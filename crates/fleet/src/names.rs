@@ -14,7 +14,6 @@ use record::unit::Unit;
 pub use report::{counted, percent};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Names that a list spells out.
 const LISTED: usize = 6;
 
 /// What figures are called: by the cards' key figures where they are some, else by what differs
@@ -22,7 +21,6 @@ const LISTED: usize = 6;
 #[derive(Clone, Debug, Default)]
 pub struct Titles {
     by_key: BTreeMap<Key, String>,
-    /// Places of the key figures on the cards.
     places: HashMap<Key, usize>,
 }
 
@@ -83,7 +81,6 @@ impl Titles {
     }
 }
 
-/// The parameters in which some keys differ.
 fn differing<'key>(keys: &[&'key Key]) -> BTreeSet<&'key str> {
     let mut values: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -103,7 +100,6 @@ fn title(key: &Key, differing: &BTreeSet<&str>) -> String {
     if values.is_empty() { metric } else { format!("{metric} ({})", values.join(", ")) }
 }
 
-/// Name of what is accused.
 pub fn which_name(fleet: &Fleet, which: Which) -> String {
     match which {
         Which::Node(node) => fleet.host(node).to_owned(),
@@ -111,7 +107,6 @@ pub fn which_name(fleet: &Fleet, which: Which) -> String {
     }
 }
 
-/// Some names, the first of many.
 pub fn listed<Name: AsRef<str>>(names: &[Name]) -> String {
     let shown = if names.len() > LISTED + 1 { LISTED } else { names.len() };
     let mut text = names[..shown].iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");

@@ -46,7 +46,6 @@ const SESSION: &str = "a session of ";
 /// With fewer nodes none has five peers.
 pub const LEAST_NODES: u32 = 6;
 
-/// When a sweep starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Start {
     /// At this wall-clock time, in seconds since 1970.
@@ -55,20 +54,16 @@ pub enum Start {
     In(f64),
 }
 
-/// What a node is started with.
 pub struct Options {
     pub place: Place,
     pub recipe: Recipe,
     pub key: Key,
     pub start: Start,
-    /// Whether this is a step of suspects.
     pub again: bool,
-    /// Labels beside those of the list.
     pub labels: BTreeMap<String, String>,
     /// Directory for the files that experiments write; the current one, where absent.
     pub dir: Option<PathBuf>,
     pub cpus: Option<String>,
-    /// The binary that measures.
     pub plumb: PathBuf,
 }
 

@@ -22,7 +22,6 @@ pub const NODES_LEAST_TO_JUDGE_ONE: usize = 6;
 pub struct Shift {
     pub log: f64,
     error: f64,
-    /// Degrees of freedom of the error.
     freedom: f64,
     /// Two-sided p of no change.
     pub p: f64,

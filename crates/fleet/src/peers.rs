@@ -5,11 +5,9 @@
 //! is uncertain.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
-use stats::quantile::{median, quantile};
+use stats::quantile::{median, quantile, robust_deviation};
 use std::f64::consts::FRAC_PI_2;
 
-/// A consistent standard deviation from the median absolute deviation of a normal distribution.
-const FROM_MAD: f64 = 1.4826;
 /// Values further from the centre, in robust standard deviations, do not count for the scale.
 const FAR: f64 = 3.5;
 /// The share of values whose distance from the centre the scale must explain on the worse side, in
@@ -20,7 +18,6 @@ pub(crate) const SMALL: usize = 64;
 /// Above so many degrees of freedom Student's distribution is the normal one.
 const MANY: f64 = 1e6;
 
-/// Centre and scale of some peers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Peers {
     pub centre: f64,
@@ -37,17 +34,11 @@ impl Peers {
     }
 }
 
-/// The standard deviation from a centre by the median absolute deviation; 0 of nothing.
-pub(crate) fn deviation(values: &[f64], centre: f64) -> f64 {
-    let away: Vec<f64> = values.iter().map(|x| (x - centre).abs()).collect();
-    FROM_MAD * median(&away).unwrap_or(0.0)
-}
-
 /// The centre and scale of values, never less spread than `floor` (a standard deviation) before the
 /// far ones are left out. `None` below two values.
 pub(crate) fn spread(values: &[f64], floor: f64) -> Option<Peers> {
     let mut centre = median(values)?;
-    let mut scale = deviation(values, centre).max(floor);
+    let mut scale = robust_deviation(values, centre).max(floor);
     let mut found = None;
     // The second time the scale is that of what the first one kept: a third of bad nodes is left out.
     for _ in 0..2 {

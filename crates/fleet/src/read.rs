@@ -67,7 +67,6 @@ pub struct NodeFile {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fleet {
     pub figures: Vec<About>,
-    /// The files of the sweep, by rank.
     pub nodes: Vec<NodeFile>,
     /// The files of each step of suspects, in the order of time.
     pub steps: Vec<Vec<NodeFile>>,
@@ -87,7 +86,6 @@ impl Fleet {
         &self.nodes[node].header.host
     }
 
-    /// The places of nodes by name.
     pub fn places(&self) -> HashMap<&str, usize> {
         (0..self.nodes.len()).map(|node| (self.host(node), node)).gather()
     }

@@ -5,13 +5,11 @@ use crate::file::{FLEET_FORMAT, Header, LISTING, Purpose};
 use crate::hosts::List;
 use crate::matchings::{Edge, all_steps, bisection, gatherings, matchings, steps_for, turns};
 
-/// What is asked of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipe {
     /// Preset and selectors of what a node measures by itself.
     pub preset: String,
     pub selectors: Vec<String>,
-    /// Selectors of the pairs.
     pub pair_selectors: Vec<String>,
     pub seed: u64,
     /// Matchings; 2 log2(N) where none are given.
@@ -31,13 +29,11 @@ pub struct Slot {
     pub pairs: Vec<Edge>,
 }
 
-/// What a node does in a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     Rests,
     /// It measures with this far end, as the end of this number there.
     Near(u32, u16),
-    /// These measure with it.
     Far(Vec<u32>),
 }
 
@@ -53,7 +49,6 @@ pub const ENDING_S: f64 = 0.5;
 const RATES: &str = "net.bandwidth";
 
 impl Slot {
-    /// What a node does.
     pub fn part(&self, rank: u32) -> Part {
         let nears: Vec<u32> =
             self.pairs.iter().filter(|pair| pair.1 == rank).map(|pair| pair.0).collect();

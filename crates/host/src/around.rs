@@ -11,7 +11,6 @@ const PRODUCT: &str = "sys/class/dmi/id/product_name";
 /// A row of the table of marks: a file, what stands in it, and whose mark that is.
 type Mark = (&'static str, &'static str, &'static str);
 
-/// The rows of a kind, in their order.
 fn marks(kind: &'static str) -> impl Iterator<Item = Mark> {
     include_str!("marks.txt").lines().filter_map(move |line| {
         let mut fields = line.split('|').map(|field| field.trim_matches(' '));
@@ -31,7 +30,6 @@ fn fits(text: &str, pattern: &str) -> bool {
     }
 }
 
-/// The first mark of a kind that is there.
 fn marked(root: &Root, kind: &'static str) -> Option<&'static str> {
     let text = |path: &str| root.line(path).map(|text| text.trim_matches('\0').to_owned());
     let mut marks = marks(kind);
@@ -191,7 +189,6 @@ mod tests {
         }
     }
 
-    /// A leaf with a vendor's name.
     fn leaf(number: u32, name: &str) -> String {
         let mut bytes = name.as_bytes().to_vec();
         bytes.resize(12, 0);

@@ -66,7 +66,6 @@ pub struct Counted {
     pub read_bytes: u64,
     /// What they took, in ms.
     pub read_ms: u64,
-    /// The same of writes.
     pub writes: u64,
     /// The unit is bytes.
     pub written_bytes: u64,
@@ -93,7 +92,6 @@ pub struct PcieLink {
 pub struct Mount {
     /// Device or remote name.
     pub source: String,
-    /// Where it is mounted.
     pub target: String,
     /// Written like this: `ext4`, `nfs4`, …
     pub fs: String,
@@ -204,7 +202,6 @@ fn is_path(name: &str) -> bool {
     name.strip_prefix("nvme").is_some_and(|rest| rest.contains('c'))
 }
 
-/// The paths to a multipath disk.
 fn paths(root: &Root, disk: &str) -> Vec<String> {
     let Some((subsystem, namespace)) = disk.rsplit_once('n').filter(|_| disk.starts_with("nvme"))
     else {

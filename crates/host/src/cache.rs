@@ -9,7 +9,6 @@ use super::plausible::{Doubts, is_plausible};
 use super::tlb::{self, Tlb};
 use super::{Cpu, Outside, Root};
 
-/// Caches and TLBs of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Caches {
     /// One element per distinct cache (level, kind, geometry), by level, then data before
@@ -28,12 +27,10 @@ pub struct Cache {
     pub level: u32,
     /// Data, instruction or unified.
     pub kind: CacheKind,
-    /// Bytes of one instance.
     pub size_bytes: u64,
     /// Associativity; `None` when unknown; equal to the line count when fully associative.
     pub ways: Option<u32>,
     pub line_bytes: Option<u32>,
-    /// Sets of one instance.
     pub sets: Option<u32>,
     /// CPUs of each instance, in order of their lowest CPU. From CPUID alone: empty.
     pub shared_by: Vec<Vec<usize>>,
@@ -45,7 +42,6 @@ pub struct Cache {
     pub inclusive: Option<bool>,
 }
 
-/// What a cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
@@ -63,7 +59,6 @@ pub enum WritePolicy {
 }
 
 impl Caches {
-    /// The cache of a level that holds data for one CPU.
     pub fn data(&self, level: u32, cpu: usize) -> Option<&Cache> {
         self.levels.iter().find(|cache| {
             cache.level == level && cache.kind != CacheKind::Instruction && cache.serves(cpu)

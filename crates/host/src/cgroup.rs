@@ -295,7 +295,6 @@ impl Group {
         is_plausible.then_some(CpuQuota { quota_us: quota, period_us: period })
     }
 
-    /// CPUs that the group may use.
     pub(super) fn cpuset(&self, root: &Root) -> Option<Vec<usize>> {
         let names = [["cpuset.effective_cpus", "cpuset.cpus.effective"], ["cpuset.cpus", ""]];
         let lists = names.into_iter().filter_map(|names| root.cpus(&self.file("cpuset", names)?));

@@ -16,7 +16,6 @@ pub struct Snapshot {
     pub cpus: BTreeMap<usize, CpuCounters>,
     /// Time this process's control group was throttled.
     pub throttled_ns: Option<u64>,
-    /// Periods in which it was throttled.
     pub throttled_periods: Option<u64>,
     /// Time the calling thread waited for a CPU while runnable.
     pub run_delay_ns: Option<u64>,
@@ -32,7 +31,6 @@ pub struct Snapshot {
     pub load: Option<f64>,
 }
 
-/// Counters of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuCounters {
     /// Time the hypervisor ran something else.

@@ -14,7 +14,6 @@ pub struct Given {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GivenFact {
-    /// As the user wrote it.
     pub text: String,
     /// In the base unit.
     pub value: f64,
@@ -136,7 +135,6 @@ pub enum GivenError {
     #[error("host.{name}={text} has the wrong kind of value; write it like {example}")]
     BadValue {
         name: String,
-        /// What the user wrote.
         text: String,
         /// A value that would be accepted.
         example: &'static str,
@@ -180,7 +178,6 @@ impl Given {
         self.facts.get(name).map(|fact| fact.value)
     }
 
-    /// All given facts by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &GivenFact)> {
         self.facts.iter().map(|(name, fact)| (name.as_str(), fact))
     }

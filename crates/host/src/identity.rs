@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cpu, Host, Kernel, Root};
 
-/// A machine's stable identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// 16 hexadecimal digits: the key of `parts`.

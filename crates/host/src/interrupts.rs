@@ -18,7 +18,6 @@ pub struct Row {
     /// What it stands for: the device's handlers (`virtio1-req.0`) of a numbered line, else the
     /// kernel's description (`Local timer interrupts`); empty for soft interrupts.
     pub what: String,
-    /// Which kind of interrupt.
     pub source: Source,
     pub counts: Vec<(usize, u64)>,
 }

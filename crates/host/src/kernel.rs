@@ -21,17 +21,14 @@ pub struct Kernel {
     /// `none`, `voluntary`, `full`, `lazy`, `rt` or `dynamic` (dynamic preemption, mode not
     /// readable).
     pub preemption: Option<String>,
-    /// Vulnerability -> what the kernel does about it.
     pub mitigations: BTreeMap<String, String>,
     pub clock_source: ClockSource,
     pub virtualisation: Virtualisation,
-    /// Container around this process.
     pub container: Container,
     /// CPUs taken from the scheduler's balancing (`isolcpus`).
     pub isolated: Vec<usize>,
     /// CPUs without a tick while one task runs.
     pub nohz_full: Vec<usize>,
-    /// NMI watchdog is on.
     pub nmi_watchdog: Option<bool>,
     /// The setting of `kernel.perf_event_paranoid`.
     pub perf_event_paranoid: Option<i32>,
@@ -44,13 +41,11 @@ pub struct Kernel {
     /// Speculative store bypass state of this process (`vulnerable`, `thread force mitigated`, …).
     pub store_bypass: Option<String>,
     pub security_modules: Vec<String>,
-    /// Timer slack of this process.
     pub timer_slack_ns: Option<u64>,
     /// Real-time throttling: `sched_rt_runtime_us`; -1 is off.
     pub rt_runtime_us: Option<i64>,
     /// Scheduler groups tasks by session.
     pub autogroup: Option<bool>,
-    /// Tunables of the scheduler.
     pub scheduler: Scheduler,
     /// Effective user id of this process.
     pub euid: Option<u32>,
@@ -81,12 +76,10 @@ pub struct Virtualisation {
     pub product: Option<String>,
 }
 
-/// Container around this process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Container {
     /// Runtime, as far as marks show (`docker`, `podman`, `lxc`, `kubernetes`, `gvisor`).
     pub runtime: Option<String>,
-    /// The marks that were found.
     pub evidence: Vec<String>,
 }
 
@@ -97,7 +90,6 @@ pub struct Pressure {
     pub cpu_some: Option<PressureLine>,
 }
 
-/// One line of a pressure file.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PressureLine {
     /// Percent of the last 10 s.

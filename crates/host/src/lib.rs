@@ -96,8 +96,19 @@ pub struct Host {
 impl Host {
     /// A machine as a record's header has it. Errors: what is missing or of another kind.
     pub fn recorded(host: &serde_json::Value) -> serde_json::Result<Host> {
-        // As text, which is how every other machine comes: the reader is compiled once.
-        serde_json::from_slice(&serde_json::to_vec(host)?)
+        Host::from_json(&serde_json::to_vec(host)?)
+    }
+
+    /// A machine as JSON has it. This and [`Host::to_json`] are the only readers and writers of one,
+    /// because each of them is 50 to 300 KB of code. Errors: what is missing or of another kind, with
+    /// its line.
+    pub fn from_json(json: &[u8]) -> serde_json::Result<Host> {
+        serde_json::from_slice(json)
+    }
+
+    /// The machine as JSON. Errors: it has what JSON has not.
+    pub fn to_json(&self) -> serde_json::Result<serde_json::Value> {
+        serde_json::to_value(self)
     }
 
     /// Reads the machine under `root`. Facts missing from `root` are `None` or empty.

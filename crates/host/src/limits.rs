@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::cgroup::{self, Group, GroupPlace};
 use super::{Cpu, Outside, Root, text};
 
-/// Limits of this process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Control group versions in use: `v1`, `v2` or `hybrid`.
@@ -38,7 +37,6 @@ pub struct Limits {
     pub io: Vec<IoLimit>,
     /// CPUs of the cpuset, as the kernel lists them.
     pub cpuset: Option<Vec<usize>>,
-    /// Files that may be open.
     pub open_files: Option<Rlimit>,
     /// Highest real-time priority without the right to any (RLIMIT_RTPRIO).
     pub realtime_priority: Option<Rlimit>,
@@ -115,7 +113,6 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
 }
 
 impl CpuQuota {
-    /// CPUs' worth of time.
     pub fn cpus(&self) -> f64 {
         self.quota_us as f64 / self.period_us as f64
     }

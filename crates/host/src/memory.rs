@@ -38,12 +38,10 @@ pub struct Memory {
     pub numa_balancing: Option<bool>,
     /// Memory modules (DMI type 17), when the table is readable.
     pub dimms: Vec<Dimm>,
-    /// Channels that hold memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Channels>,
 }
 
-/// Memory channels, and where their number is from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channels {
     /// Those that hold a module.
@@ -60,14 +58,12 @@ pub struct TransparentHugePages {
     pub for_process: Option<bool>,
     /// When a fault compacts memory for a huge page.
     pub defrag: Option<String>,
-    /// Size of one huge page.
     pub page_bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HugePagePool {
     pub page_bytes: u64,
-    /// Pages in the pool.
     pub total: u64,
     pub free: u64,
 }

@@ -10,7 +10,6 @@ pub struct Mounted<'text> {
     pub number: &'text str,
     /// The part of the file system that it shows.
     pub root: String,
-    /// Where it is mounted.
     pub target: String,
     /// Options of the mount, comma separated.
     pub options: &'text str,

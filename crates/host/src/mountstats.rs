@@ -5,12 +5,10 @@
 use super::mountinfo::unescape;
 use std::collections::BTreeMap;
 
-/// An NFS mount's counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MountStats {
     /// Written like this: `server:/export`.
     pub source: String,
-    /// Where it is mounted.
     pub target: String,
     /// Written like this: `nfs` or `nfs4`.
     pub fs: String,
@@ -25,14 +23,12 @@ pub struct MountStats {
 /// Bytes since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
-    /// From the server, by READ.
     pub server_read: u64,
 }
 
 /// One kind of operation since the mount. Times are whole milliseconds of all of them together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
-    /// Operations that were answered.
     pub count: u64,
     /// Requests that were sent for them: more than operations where some were sent again.
     pub transmissions: u64,

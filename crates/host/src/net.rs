@@ -18,7 +18,6 @@ pub use loopback::LoopbackFault;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Net {
     pub interfaces: Vec<Interface>,
-    /// Default TCP congestion control.
     pub congestion_control: Option<String>,
     /// `net.core.wmem_default`: the send buffer of a socket that asks for none.
     pub send_buffer_default_bytes: Option<u64>,
@@ -63,7 +62,6 @@ pub struct Net {
 pub enum Echoes {
     /// Datagram sockets: one of its groups is in `net.ipv4.ping_group_range`.
     Datagram,
-    /// Raw sockets: it has CAP_NET_RAW.
     Raw,
     Refused,
 }
@@ -71,7 +69,6 @@ pub enum Echoes {
 /// A way that packets take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Interface that they leave by.
     pub interface: String,
     /// First address of the destinations.
     pub network: IpAddr,
@@ -97,7 +94,6 @@ impl Net {
         Some((self.named(&best.interface)?, best.has_gateway))
     }
 
-    /// The interface of that name.
     pub fn named(&self, name: &str) -> Option<&Interface> {
         let mut all = self.interfaces.iter();
         all.find(|interface| interface.name == name)
@@ -162,7 +158,6 @@ pub struct Interface {
 pub struct Coalescing {
     /// Microseconds after a frame came in.
     pub receive_us: u32,
-    /// Frames that came in.
     pub receive_frames: u32,
     /// The driver changes those of receiving with the traffic.
     pub adaptive_receive: bool,

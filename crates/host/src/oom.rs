@@ -5,12 +5,10 @@ use super::{Outside, Root, cgroup, text};
 use record::quantity::render;
 use record::unit::Unit;
 
-/// Counts of kills, and of what leads to them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kills {
     /// Groups of this process that count, innermost first.
     groups: Vec<GroupKills>,
-    /// Kills on the whole machine.
     machine: Option<u64>,
 }
 
@@ -18,13 +16,11 @@ pub struct Kills {
 struct GroupKills {
     /// Its directory, from the root of the file system.
     directory: String,
-    /// Processes of it that were killed.
     killed: u64,
     /// How often its limit stood in the way.
     at_limit: u64,
     /// Its limit in bytes now.
     limit: Option<u64>,
-    /// The file that holds the limit.
     limit_file: &'static str,
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 /// Ticks of a process's CPU time a second: USER_HZ.
 const TICKS: f64 = 100.0;
-/// Programs that are named at most.
 const NAMED: usize = 3;
 /// Share of one CPU below which a program is not named.
 const LEAST: f64 = 0.05;

@@ -113,7 +113,6 @@ impl Root {
         (!text.is_empty()).then(|| text.to_string())
     }
 
-    /// A file that holds one number.
     pub fn number<N: std::str::FromStr>(&self, path: &str) -> Option<N> {
         self.line(path)?.parse().ok()
     }

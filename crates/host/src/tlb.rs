@@ -21,7 +21,6 @@ pub struct Tlb {
     pub source: String,
 }
 
-/// What a TLB translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlbKind {

@@ -33,12 +33,10 @@ fn measuring_cpu(site: &Site) -> Option<&LogicalCpu> {
     site.host.cpu.cpu(*site.cpus.first()?)
 }
 
-/// The design of the measuring CPU's core.
 pub fn core(site: &Site) -> Core {
     class(site).map_or(site.host.cpu.microarchitecture.core, |class| class.core)
 }
 
-/// The class of cores that the measuring CPU is of.
 fn class(site: &Site) -> Option<&CpuClass> {
     let id = site.cpus.first()?;
     site.host.cpu.classes.iter().find(|class| class.cpus.contains(id))

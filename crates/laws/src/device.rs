@@ -162,7 +162,6 @@ impl Reading {
     }
 }
 
-/// Bytes of a block.
 const BLOCK_BYTES: f64 = 4096.0;
 /// Default rotations per minute of a hard disk: from old notebooks to servers.
 const RPM: Range = range(5400.0, 7200.0, 15_000.0);

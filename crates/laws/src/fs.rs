@@ -48,7 +48,6 @@ symbols! {
     }
 }
 
-/// The ways of fs.read and fs.remote.
 pub const READS: [Mode; 5] =
     [Mode::Direct, Mode::DirectSync, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached];
 
@@ -69,7 +68,6 @@ impl Mode {
     }
 }
 
-/// Bytes of a block.
 pub const BLOCK_BYTES: f64 = 4096.0;
 const NOTHING: Range = range(0.0, 0.0, 0.0);
 

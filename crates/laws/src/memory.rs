@@ -51,7 +51,6 @@ symbols! {
 impl Level {
     pub const CACHES: [Level; 4] = [Level::L1, Level::L2, Level::L3, Level::L4];
 
-    /// Whether it is main memory.
     pub fn is_memory(self) -> bool {
         matches!(self, Level::Memory | Level::FourTimes)
     }
@@ -279,7 +278,6 @@ impl Hierarchy {
         self.levels[self.levels.len().min(3) - 2].bytes.likely
     }
 
-    /// The level that holds a footprint.
     fn place(&self, footprint: f64) -> Level {
         let holds = |costs: &&Costs| footprint <= costs.bytes.likely;
         self.levels.iter().find(holds).map_or(Level::Memory, |costs| costs.level)

@@ -102,7 +102,6 @@ fn least(a: Range, b: Range) -> Range {
     end_by_end(a, b, f64::min)
 }
 
-/// The achievable share of the nominal rate.
 fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
     let usb = way.is_on_usb();
     match way.kind() {

@@ -185,7 +185,6 @@ static MITIGATIONS: [(&str, InForce); 12] = [
     ("aligned thunks", |words| words.mode("indirect_target_selection", "thunks")),
 ];
 
-/// Names of those in force.
 fn mitigations(words: &Words) -> impl Iterator<Item = &'static str> {
     MITIGATIONS.iter().filter(|(_, is_in_force)| is_in_force(words)).map(|(name, _)| *name)
 }

@@ -90,7 +90,6 @@ impl Section<'_> {
     }
 }
 
-/// The sums of a section, by name.
 pub fn names(section: &str) -> impl Iterator<Item = &'static str> {
     ROWS.sums.keys().filter(move |(of, _)| of == section).map(|(_, name)| &**name)
 }

@@ -24,12 +24,9 @@ impl Clock {
     pub const MONOTONIC_COARSE: Clock = Clock(libc::CLOCK_MONOTONIC_COARSE);
     /// Monotonic time, suspension included.
     pub const BOOTTIME: Clock = Clock(libc::CLOCK_BOOTTIME);
-    /// CPU time of the process.
     pub const PROCESS_CPU: Clock = Clock(libc::CLOCK_PROCESS_CPUTIME_ID);
-    /// CPU time of the thread.
     pub const THREAD_CPU: Clock = Clock(libc::CLOCK_THREAD_CPUTIME_ID);
 
-    /// The kernel's number of the clock.
     pub fn id(self) -> i32 {
         self.0
     }
@@ -140,7 +137,6 @@ pub fn getres_ns(clock: Clock) -> u64 {
     nanoseconds(time)
 }
 
-/// A time as the kernel takes it.
 pub(crate) fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),

@@ -29,9 +29,7 @@ macro_rules! states {
 states! {
     /// Both ends may send.
     Established = 1,
-    /// It has sent its SYN.
     SynSent = 2,
-    /// It has answered one.
     SynReceived = 3,
     /// Its FIN is not acknowledged, and none came.
     FinWait1 = 4,
@@ -44,7 +42,6 @@ states! {
     CloseWait = 8,
     /// A FIN came, and its own is not acknowledged.
     LastAck = 9,
-    /// It waits for connections.
     Listen = 10,
     /// Both FINs crossed, and its own is not acknowledged.
     Closing = 11,

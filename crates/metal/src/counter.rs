@@ -19,7 +19,6 @@ const PERF_FORMAT_TOTAL_TIME_RUNNING: u64 = 2;
 /// A bit of `flags`.
 const PINNED: u64 = 1 << 2;
 
-/// Steps of the chain that the counter is checked on.
 const CHECK_STEPS: u64 = 100_000;
 /// Cycles that one multiplication of that chain can take. The cores of the
 /// last fifteen years take 3 to 5; the margin is for the loop and interrupts.

@@ -1,7 +1,6 @@
 //! The processor's description of itself, as raw values, so that a host can be
 //! recorded and read again elsewhere.
 
-/// One leaf of CPUID and what it returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Leaf {
     /// Value of eax that was asked.

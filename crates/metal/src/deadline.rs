@@ -9,7 +9,6 @@ use crate::answer::done;
 use crate::clock::timespec;
 use crate::signal;
 
-/// The signal that interrupts.
 const SIGNAL: libc::c_int = libc::SIGALRM;
 /// It comes again so often: one that came just before a call began is lost on it.
 const AGAIN: Duration = Duration::from_millis(20);

@@ -39,7 +39,6 @@ const NO_UNNAMED: [i32; 4] = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc
 /// Which directory one is, whatever becomes of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Number of its device.
     pub device: u64,
     pub inode: u64,
 }
@@ -53,7 +52,6 @@ impl Identity {
 /// A directory in which files can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Writable {
-    /// Its path without links.
     pub path: PathBuf,
     /// Bytes that its file system still has for this user.
     pub free_bytes: u64,

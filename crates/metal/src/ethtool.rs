@@ -40,7 +40,6 @@ const MASK_WORDS_MAX: usize = 127;
 pub struct Coalescing {
     /// Microseconds after a frame came in.
     pub receive_us: u32,
-    /// Frames that came in.
     pub receive_frames: u32,
     /// The driver changes those of receiving with the traffic.
     pub adaptive_receive: bool,
@@ -122,7 +121,6 @@ pub fn is_up(name: &str) -> io::Result<bool> {
     Ok(i32::from(unsafe { answer.ifr_ifru.ifru_flags }) & libc::IFF_UP != 0)
 }
 
-/// An interface that is asked.
 struct Asked {
     socket: OwnedFd,
     name: [libc::c_char; libc::IFNAMSIZ],

@@ -26,7 +26,6 @@ enum Renewal {
     Hole,
 }
 
-/// The owner of an area's memory.
 #[derive(Debug)]
 enum Memory {
     /// The caller gave it.

@@ -31,7 +31,6 @@ const TURNS_MIN: u64 = 1 << 10;
 const TURNS_MAX: u64 = 1 << 18;
 /// Words before the gaps: first read, last read, gaps, turns, and a line's rest.
 const HEADER: usize = 8;
-/// Words of the smallest page that there is.
 const PAGE_WORDS: usize = 4096 / size_of::<u64>();
 const FIRST: usize = 0;
 const LAST: usize = 1;

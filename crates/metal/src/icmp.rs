@@ -111,7 +111,6 @@ impl Echo {
         })
     }
 
-    /// What the kernel granted.
     pub fn access(&self) -> Access {
         self.access
     }

@@ -63,7 +63,6 @@ pub fn all() -> &'static [Instruction] {
     arch::INSTRUCTIONS
 }
 
-/// The instruction of a name.
 pub fn find(name: &str) -> Option<&'static Instruction> {
     all().iter().find(|instruction| instruction.name == name)
 }

@@ -17,7 +17,6 @@ pub use latencies::Latencies;
 pub use psync::Psync;
 pub use uring::{Uring, UringSetup};
 
-/// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// By pread(2), or `IORING_OP_READ`.
@@ -29,7 +28,6 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether it changes the file.
     pub fn writes(self) -> bool {
         self != Op::Read
     }
@@ -68,7 +66,6 @@ impl Stop {
 /// What a run did. Ticks are those of the run's clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ran {
-    /// Operations, all of them complete.
     pub operations: u64,
     pub bytes: u64,
     /// Before the first submission.

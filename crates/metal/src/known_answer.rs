@@ -22,7 +22,6 @@ const SLOTS: usize = 5040;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub kernel: String,
-    /// Whether it left the known answer.
     pub is_right: bool,
 }
 

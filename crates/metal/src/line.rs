@@ -62,7 +62,6 @@ impl Lines {
     }
 }
 
-/// The instructions of a look at a line.
 pub fn method() -> &'static str {
     arch::line_method()
 }

@@ -57,7 +57,6 @@ impl Matrix {
         self.rectangle()
     }
 
-    /// All of it, to write.
     pub fn view_mut(&mut self) -> ViewMut<'_> {
         self.rectangle()
     }
@@ -78,7 +77,6 @@ fn stride(rows: usize) -> usize {
     if stride.is_multiple_of(ALIASING_ELEMENTS) { stride + LINE_ELEMENTS } else { stride }
 }
 
-/// A rectangle of a matrix, to read.
 pub type View<'a> = Rectangle<&'a [f64]>;
 
 /// A rectangle of a matrix, to write. No two that exist at a time share an element.
@@ -149,7 +147,6 @@ impl<'a> Rectangle<&'a mut [f64]> {
         self.part(self.start, self.rows, self.columns)
     }
 
-    /// The same rectangle, to read.
     pub fn as_view(&self) -> View<'_> {
         self.part(self.start, self.rows, self.columns)
     }

@@ -29,7 +29,6 @@ const MPOL_MF_STRICT: i32 = 1;
 /// mbind(2): move what is elsewhere.
 const MPOL_MF_MOVE: i32 = 2;
 
-/// The pages that a mapping asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pages {
     /// The smallest; transparent huge pages are refused.
@@ -109,7 +108,6 @@ impl Mapping {
         self.bytes
     }
 
-    /// The pages that were asked for.
     pub fn pages(&self) -> Pages {
         self.pages
     }
@@ -132,19 +130,16 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// The memory, to write.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_slice`; `&mut self` makes it the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 
-    /// The memory as words.
     pub fn words(&self) -> &[u64] {
         // SAFETY: as in `as_slice`; the start is aligned to a page.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 8) }
     }
 
-    /// The memory as words, to write.
     pub fn words_mut(&mut self) -> &mut [u64] {
         // SAFETY: as in `as_mut_slice`; the start is aligned to a page.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }

@@ -14,7 +14,6 @@ pub enum Op {
     Mix,
 }
 
-/// What it is done with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     F32,
@@ -23,7 +22,6 @@ pub enum Type {
     I64,
 }
 
-/// How many at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     Scalar,
@@ -62,15 +60,12 @@ impl Width {
 pub struct Kernel {
     pub op: Op,
     pub element: Type,
-    /// How many at a time.
     pub width: Width,
 }
 
-/// Chains of a mix, and those of them that add.
 pub(crate) const MIX_CHAINS: (usize, usize) = (11, 6);
 
 impl Kernel {
-    /// What is done in a chain.
     pub(crate) fn in_chain(self, chain: usize) -> Kernel {
         let op = match self.op {
             Op::Mix if chain < MIX_CHAINS.1 => Op::Add,
@@ -82,7 +77,6 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Every one that can be named.
     pub(crate) fn every() -> impl Iterator<Item = Kernel> {
         let shapes =
             |width| Op::ALL.map(|op| Type::ALL.map(|element| Kernel { op, element, width }));
@@ -164,7 +158,6 @@ impl Peak {
         arch::peak_body(kernel).is_some()
     }
 
-    /// Instructions of a run.
     pub fn instructions(&self) -> u64 {
         self.turns * self.instructions_per_turn()
     }
@@ -221,7 +214,6 @@ impl Peak {
     }
 }
 
-/// One step on the bits of an element.
 fn step(kernel: Kernel, bits: u64, m: u64, c: u64) -> u64 {
     let single = |bits: u64| f32::from_bits(bits as u32);
     let double = f64::from_bits;

@@ -196,7 +196,6 @@ impl Ring {
         self.events.iter().map(lost).sum()
     }
 
-    /// Bytes that the ring holds.
     #[cfg(test)]
     fn capacity(&self) -> usize {
         self.data_bytes

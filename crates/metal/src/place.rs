@@ -92,7 +92,6 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     }
 }
 
-/// The CPU that the calling thread is on.
 pub fn current_cpu() -> usize {
     getcpu().0
 }

@@ -44,12 +44,10 @@ pub struct Usage {
     pub maxrss: u64,
 }
 
-/// Usage of the calling thread.
 pub fn rusage_thread() -> Usage {
     usage(libc::RUSAGE_THREAD)
 }
 
-/// Usage of the process, all threads.
 pub fn rusage_self() -> Usage {
     usage(libc::RUSAGE_SELF)
 }

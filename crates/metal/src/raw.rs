@@ -51,14 +51,12 @@ macro_rules! written {
 /// The number of the error of a connection that is being made (EINPROGRESS).
 pub const IN_PROGRESS: i32 = libc::EINPROGRESS;
 
-/// Number of the process.
 #[inline]
 pub fn getpid() -> u32 {
     // SAFETY: no arguments; cannot fail.
     (unsafe { call!(SYS_getpid) }) as u32
 }
 
-/// Number of the parent.
 #[inline]
 pub fn getppid() -> u32 {
     // SAFETY: no arguments; cannot fail.

@@ -148,7 +148,6 @@ impl Ring {
         Ok(())
     }
 
-    /// Number of slots in the ring.
     pub fn slots(&self) -> usize {
         self.slots
     }
@@ -177,7 +176,6 @@ impl Ring {
         &self.mapping
     }
 
-    /// The memory, for another ring.
     pub fn into_mapping(self) -> Mapping {
         self.mapping
     }
@@ -313,7 +311,6 @@ impl Ring {
     }
 }
 
-/// Whether slots can be so long.
 pub(crate) fn check_slot(slot_bytes: usize) -> io::Result<()> {
     match slot_bytes >= LEAST_SLOT_BYTES && slot_bytes.is_multiple_of(WORD_BYTES) {
         true => Ok(()),

@@ -6,7 +6,6 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::answer::{number, option};
 
-/// Whether a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Until there is something, or the socket's own time-out (`SO_RCVTIMEO`) is over: an error of

@@ -32,7 +32,6 @@ impl Op {
     pub const ALL: [Op; 7] =
         [Op::Read, Op::Write, Op::Modify, Op::Copy, Op::Scale, Op::Add, Op::Triad];
 
-    /// How many arrays it names.
     pub fn arrays(self) -> usize {
         match self {
             Op::Read | Op::Write | Op::Modify => 1,
@@ -133,7 +132,6 @@ pub struct Loop {
     pub ahead: Ahead,
 }
 
-/// What is done, where and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
     pub op: Op,
@@ -215,7 +213,6 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Every one that can be named.
     pub(crate) fn every() -> impl Iterator<Item = Kernel> {
         let shapes = |op| {
             let stored = move |stores| Access::ALL.map(|access| (op, stores, access));
@@ -227,13 +224,11 @@ impl Kernel {
     }
 }
 
-/// Bytes of a line.
 const LINE: usize = 64;
 /// Lines between two that a strided sweep touches.
 const STRIDE_LINES: usize = 8;
 /// Lines of a turn of a loop that reads vectors.
 const READ_TURN_LINES: usize = 16;
-/// Registers that it loads.
 const READ_REGISTERS: usize = 16;
 /// Lines that the shortest step touches of each array.
 const STEP_LINES: usize = 32;
@@ -255,7 +250,6 @@ pub struct Stream {
     /// Where a, b and c begin in the mapping.
     starts: [usize; 3],
     constant: Constant,
-    /// Passes that are complete.
     passes: u64,
     /// Sweeps of the pass under way that are complete.
     sweep: usize,
@@ -397,7 +391,6 @@ impl Stream {
         self.lines / sweeps(self.kernel.access)
     }
 
-    /// Bytes moved with so many lines of each array.
     fn moved(&self, lines: usize) -> u64 {
         (lines * LINE * self.kernel.op.moves()) as u64
     }

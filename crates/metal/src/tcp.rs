@@ -19,7 +19,6 @@ pub struct Info {
     pub received_bytes: Option<u64>,
     /// Largest segment that is sent, in bytes of payload.
     pub segment_bytes: u32,
-    /// Congestion window, in segments.
     pub window_segments: u32,
     /// Bytes of payload that were acknowledged (Linux 4.1).
     pub acknowledged_bytes: Option<u64>,

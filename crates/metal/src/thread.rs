@@ -34,7 +34,6 @@ const BARE_FLAGS: c_int = libc::CLONE_VM
     | libc::CLONE_PARENT_SETTID
     | libc::CLONE_CHILD_CLEARTID;
 
-/// A thread's stack, and its creator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stack {
     /// pthread_create(3) with the library's own stack: glibc keeps those of ended threads (at most
@@ -69,7 +68,6 @@ pub struct Watch {
 pub struct Life {
     /// Before the call that makes it (and before its stack is mapped, for a fresh one).
     pub call: u64,
-    /// The call has returned.
     pub returned: u64,
     /// The thread's own first reading, before anything else of its body.
     pub first: u64,
@@ -298,7 +296,6 @@ impl Body {
         let _ = futex_wake(&self.gate, i32::MAX as u32, Scope::Process);
     }
 
-    /// Demands that so many threads ran.
     fn ran(&self, count: u64) -> io::Result<()> {
         let ran = self.ran.load(Ordering::Relaxed);
         if ran == count {
@@ -374,7 +371,6 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Attributes of threads that are to be made.
 struct Attributes(libc::pthread_attr_t);
 
 impl std::fmt::Debug for Attributes {

@@ -16,7 +16,6 @@ pub fn readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
     Ok(poll(&mut [entry(fd, libc::POLLIN)], timeout)? > 0)
 }
 
-/// One that is waited for.
 pub(crate) fn entry(fd: BorrowedFd<'_>, events: i16) -> libc::pollfd {
     libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 }
 }
@@ -29,7 +28,6 @@ pub(crate) fn poll(polls: &mut [libc::pollfd], timeout: Duration) -> io::Result<
     number(unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, ms) })
 }
 
-/// Whether each has something.
 fn have_events(polls: &[libc::pollfd]) -> Vec<bool> {
     polls.iter().map(|poll| poll.revents != 0).collect()
 }
@@ -57,7 +55,6 @@ pub fn readable_unless(
     any_unless(&[Want::Readable(fd)], Some(timeout), signals, stopped).map(|ready| ready[0])
 }
 
-/// What a file descriptor is waited for.
 #[derive(Clone, Copy, Debug)]
 pub enum Want<'fd> {
     /// Bytes to read, or their end.

@@ -10,7 +10,6 @@ pub struct Estimate {
     pub figure: String,
     /// The estimate, in base units.
     pub value: f64,
-    /// Unit of the figure.
     pub unit: Unit,
     /// Why; empty if the author gave no reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -19,7 +19,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// The integer, if it is one.
     pub fn int(&self) -> Option<u64> {
         match self {
             Value::Int(value) => Some(*value),
@@ -27,7 +26,6 @@ impl Value {
         }
     }
 
-    /// The symbol, if it is one.
     pub fn text(&self) -> Option<&str> {
         match self {
             Value::Int(_) => None,
@@ -67,7 +65,6 @@ impl From<String> for Value {
 pub trait Put<T> {
     fn put(&mut self, name: &str, value: impl Into<T>);
 
-    /// Puts one there that may have no value.
     fn put_known(&mut self, name: &str, value: Option<impl Into<T>>);
 }
 
@@ -119,7 +116,6 @@ impl CaseId {
         self
     }
 
-    /// The value of a parameter.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(have, _)| have == name).map(|(_, value)| value)
     }
@@ -221,7 +217,6 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key from its parts.
     pub fn new(experiment: &str, case: &CaseId, metric: &str) -> Self {
         Key { experiment: experiment.to_owned(), case: case.clone(), metric: metric.to_owned() }
     }

@@ -23,7 +23,6 @@ pub struct KeyFigure {
 }
 
 impl KeyFigure {
-    /// A figure for a static card.
     pub const fn new(
         line: &'static str,
         name: &'static str,
@@ -45,7 +44,6 @@ impl KeyFigure {
         parts.map(|(name, values)| (name, values.split('|')))
     }
 
-    /// Whether it is a figure of this case.
     pub fn is_of(&self, case: &CaseId) -> bool {
         self.parameters().all(|(name, mut values)| {
             let value = case.get(name).map(ToString::to_string).unwrap_or_default();

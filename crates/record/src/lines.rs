@@ -7,7 +7,6 @@ use std::io::{self, BufRead, Read};
 /// The mark of byte order that some editors put before UTF-8 text.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Lines of a limited length.
 pub struct Lines<R> {
     reader: R,
     most_bytes: u64,

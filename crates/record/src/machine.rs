@@ -98,7 +98,6 @@ impl MachineIdentity {
         }
     }
 
-    /// Whether two runs are of one machine.
     pub fn is_same(&self, other: &MachineIdentity) -> bool {
         self.key == other.key && self.memories(other).is_none()
     }

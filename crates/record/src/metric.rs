@@ -151,7 +151,6 @@ impl Metric {
         self
     }
 
-    /// The same over other rounds.
     #[must_use]
     pub const fn over(mut self, over: Over) -> Self {
         self.over = over;

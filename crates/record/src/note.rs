@@ -36,14 +36,12 @@ pub enum NoteKind {
 /// A sentence about a figure. Written as plain text where its kind is plain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
-    /// What kind of thing it says.
     pub kind: NoteKind,
     pub text: String,
     /// The sentence with `{}` for each of its numbers, and these. A note of a record has none.
     pub form: Option<(String, Vec<Number>)>,
 }
 
-/// A number in a sentence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number {
     /// Its value, by which several are ordered; `None` of one that is known as text alone.
@@ -53,19 +51,16 @@ pub struct Number {
 }
 
 impl Number {
-    /// A value as it is written.
     pub fn new(value: f64, text: impl Into<String>) -> Number {
         Number { value: Some(value), text: text.into() }
     }
 
-    /// How many there are.
     pub fn count(count: usize) -> Number {
         Number::new(count as f64, count.to_string())
     }
 }
 
 impl Note {
-    /// A note of this kind.
     pub fn with_kind(kind: NoteKind, text: impl Into<String>) -> Note {
         Note { kind, text: text.into(), form: None }
     }
@@ -163,12 +158,10 @@ impl Notes {
         self.0.push(note.into());
     }
 
-    /// Whether any is of this kind.
     pub fn has(&self, kind: NoteKind) -> bool {
         self.first_of_kind(kind).is_some()
     }
 
-    /// The first of this kind.
     pub fn first_of_kind(&self, kind: NoteKind) -> Option<&Note> {
         self.0.iter().find(|note| note.kind == kind)
     }

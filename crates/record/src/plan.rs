@@ -19,10 +19,8 @@ const NAME_BYTES_MAX: usize = 512;
 /// Most experiments of a plan: there are some fifty.
 const EXPERIMENTS_MAX: usize = 250;
 
-/// What a run is going to do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Experiments in catalogue order.
     pub experiments: Vec<PlannedExperiment>,
     /// Stages: labels of series that have their first looks together, in dependency order.
     pub stages: Vec<Vec<String>>,

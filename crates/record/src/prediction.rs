@@ -91,7 +91,6 @@ impl Prediction {
         Prediction { range, because: because.into(), ..Prediction::default() }
     }
 
-    /// The range, where it says something.
     pub fn says(&self, unit: Unit) -> Option<Range> {
         self.range.filter(|range| range.predicts(unit))
     }

@@ -23,15 +23,10 @@ pub struct Run {
     pub segments: Vec<Segment>,
     /// What the width probe learnt after calibrations.
     pub learnt: Vec<Learnt>,
-    /// Predictions, prior and derived.
     pub predictions: Vec<PredictionEvent>,
-    /// Rounds, also void ones.
     pub rounds: Vec<Round>,
-    /// Samples of rounds that count.
     pub samples: Vec<Samples>,
-    /// Histograms of rounds that count.
     pub histograms: Vec<Histogram>,
-    /// Traces of rounds that count.
     pub traces: Vec<Trace>,
     /// Derived values; a later one of the same key replaces an earlier one.
     pub derived: Vec<Derived>,
@@ -70,14 +65,11 @@ fn share<T: Clone + Eq + Hash>(seen: &mut HashSet<T>, one: &mut T) {
     }
 }
 
-/// The crosschecks of a record, of each pairing the last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Crosscheck {
     /// When and how each crosscheck was made.
     pub begun: Vec<Began>,
-    /// Rivals, also absent ones.
     pub rivals: Vec<Rival>,
-    /// What was compared with them.
     pub pairings: Vec<Pairing>,
     pub pairs: Vec<Pair>,
     /// How each pairing ended; one that was cut off has no end.
@@ -158,7 +150,6 @@ impl Run {
         own.map(|round| round.at_s).fold(0.0, f64::max)
     }
 
-    /// A run with only a header.
     pub fn new(header: Header) -> Self {
         Run { header, ..Run::default() }
     }
@@ -240,7 +231,6 @@ impl Run {
         }
     }
 
-    /// Keeps the outcomes that pass.
     pub fn retain_outcomes(&mut self, passes: impl Fn(&Outcome) -> bool) {
         self.places.outcomes = ByCase::default();
         let outcomes = std::mem::take(&mut self.outcomes);
@@ -267,12 +257,10 @@ impl Run {
         self.rounds.push(round);
     }
 
-    /// The planned experiment of an id.
     pub fn experiment(&self, id: &str) -> Option<&PlannedExperiment> {
         self.plan.as_ref()?.experiments.iter().find(|planned| planned.id == id)
     }
 
-    /// The metric of a key.
     pub fn metric(&self, experiment: &str, metric: &str) -> Option<&Metric> {
         self.experiment(experiment)?.metrics.iter().find(|have| have.name == metric)
     }
@@ -293,7 +281,6 @@ impl Run {
         self.width(segment)?.level
     }
 
-    /// Rounds that count, of a series.
     pub fn rounds_of<'run>(&'run self, series: &'run str) -> impl Iterator<Item = &'run Round> {
         self.rounds
             .iter()
@@ -310,13 +297,11 @@ impl Run {
             .find(|event| event.of == of && event.metric == key.metric)
     }
 
-    /// The derived value of a key.
     pub fn derived(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<&Derived> {
         let at = self.place_of_derived(experiment, case, metric)?;
         Some(&self.derived[at])
     }
 
-    /// The outcome of a case, else of its experiment.
     pub fn outcome(&self, experiment: &str, case: &CaseId) -> Option<&Outcome> {
         self.place_of_outcome(experiment, Some(case))
             .or_else(|| self.place_of_outcome(experiment, None))

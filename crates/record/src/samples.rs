@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What one raw value is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Raw {
     /// Each value is one event, in the metric's unit.
@@ -161,7 +160,6 @@ impl Samples {
         self.quantities.remove("core_hz");
     }
 
-    /// Sets quantities by name, those that have a value.
     pub fn set_quantities<'name, V: Into<Option<f64>>>(
         &mut self,
         named: impl IntoIterator<Item = (&'name str, V)>,
@@ -402,7 +400,6 @@ pub struct Trace {
     pub dropped: u64,
 }
 
-/// Rows that a trace may hold.
 pub const TRACE_ROWS_MAX: usize = 100_000;
 
 #[cfg(test)]

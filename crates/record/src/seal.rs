@@ -11,7 +11,6 @@ use crate::NUMBERED_FORMAT;
 const START: &[u8] = br#","crc":""#;
 /// What begins the member before it, of a line that has its number.
 const NUMBER: &[u8] = br#","line":"#;
-/// What ends the line after it.
 const END: &[u8] = br#""}"#;
 const DIGITS: usize = 8;
 
@@ -47,18 +46,15 @@ fn sum_from(start: u32, text: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Seals the lines of a record, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealer {
     is_numbering: bool,
     /// The header's checksum; 0 before it is written.
     header: u32,
-    /// Lines that were sealed so far.
     lines: u64,
 }
 
 impl Sealer {
-    /// For a new record of a format.
     pub fn new(format: u32) -> Sealer {
         Sealer { is_numbering: format >= NUMBERED_FORMAT, header: 0, lines: 0 }
     }

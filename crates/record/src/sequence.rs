@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// So many lines in a row that match no checksum are described one by one; more of them by their
 /// number: no accident of a few digits.
 const DESCRIBED_MAX: usize = 1000;
-/// Rounds that are named.
 const NAMED_MAX: usize = 3;
 
 /// The place in a record that its reader has reached.
@@ -29,7 +28,6 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// Behind the header of a format.
     pub(crate) fn new(format: u32, header: &[u8]) -> Sequence {
         Sequence {
             format,

@@ -14,7 +14,6 @@ const MOST_PLACES: i32 = 9;
 /// Ends of a range that are further apart than this factor have each its own scale.
 const FAR_APART: f64 = 50.0;
 
-/// A value and its interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shown {
     /// Written like this: `91.2 ns`.
@@ -60,7 +59,6 @@ pub fn significant(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
     usize::try_from(before + places).unwrap_or(0)
 }
 
-/// Finite ends of a finite value.
 fn finite(value: f64, ends: Option<(f64, f64)>) -> Option<(f64, f64)> {
     let (low, high) = ends?;
     [value, low, high].iter().all(|one| one.is_finite()).then_some((low, high))

@@ -136,7 +136,6 @@ impl Cases {
         self.only.is_empty() && self.each.is_empty()
     }
 
-    /// Whether a case is shown.
     pub fn shows(&self, case: &CaseId) -> bool {
         self.only.iter().all(|(name, values)| {
             case.get(name).is_none_or(|value| values.contains(&value.to_string()))

@@ -21,11 +21,9 @@ pub struct Column {
     /// Where it stands in a serialised figure, as words of a JSON pointer.
     place: &'static str,
     pub kind: Kind,
-    /// Whether it is in CSV.
     pub is_in_csv: bool,
     /// What it is, of one that is in JSON lines.
     pub about: Option<&'static str>,
-    /// How tables for people show it.
     shown: Option<Shown>,
 }
 
@@ -37,26 +35,20 @@ pub enum Kind {
     Count,
     Flag,
     Texts,
-    /// Parameters, by their names.
     Case,
-    /// Two ends of an interval.
     Ends,
-    /// `low`, `likely` and `high`.
     Range,
 }
 
-/// A column of a table for people.
 #[derive(Clone, Copy)]
 struct Shown {
     heading: &'static str,
     seen: Seen,
     /// Whether it is left out where no figure of the table has it.
     is_optional: bool,
-    /// See [`document::Column::hidden_from`] for details.
     hidden_from: u8,
 }
 
-/// What a reader sees of a figure.
 #[derive(Clone, Copy)]
 enum Seen {
     Text(fn(&Figure) -> Option<String>),
@@ -225,7 +217,6 @@ const fn count(name: &'static str) -> Column {
     column(name, Kind::Count)
 }
 
-/// One that only people see.
 const fn seen(name: &'static str) -> Column {
     Column { is_in_csv: false, ..text(name) }
 }
@@ -277,7 +268,6 @@ impl Column {
     }
 }
 
-/// Columns of a table of some figures.
 pub struct Layout(Vec<(&'static Column, Shown)>);
 
 impl Layout {

@@ -193,7 +193,6 @@ pub(super) struct FlatIncomparable {
 /// Version of this shape: since 2 figures are compared in the condition that both runs have.
 const COMPARISON: u32 = 2;
 
-/// The comparison as JSON.
 pub fn flat(comparison: &Comparison) -> FlatComparison {
     FlatComparison {
         format: COMPARISON,
@@ -203,7 +202,6 @@ pub fn flat(comparison: &Comparison) -> FlatComparison {
     }
 }
 
-/// The comparison as indented text, ending in a newline.
 pub fn render(comparison: &Comparison) -> String {
     super::json::indented(&flat(comparison))
 }
@@ -213,7 +211,6 @@ pub fn schema_text() -> String {
     crate::unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/comparison.schema.gz")))
 }
 
-/// The same from the types themselves.
 #[cfg(test)]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(FlatComparison).to_value()

@@ -65,7 +65,6 @@ pub fn tidy(run: &Run, params: &[&str]) -> String {
     table(names.iter().map(String::as_str), rows)
 }
 
-/// The columns of figures, each with its place.
 fn of_figures() -> Vec<(String, String)> {
     let columns = COLUMNS.iter().filter(|column| column.is_in_csv);
     columns.flat_map(|column| column.fields()).map(|(name, place, _)| (name, place)).collect()

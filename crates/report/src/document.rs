@@ -9,9 +9,7 @@ use analysis::names::around;
 #[non_exhaustive]
 pub struct Document {
     pub title: String,
-    /// What was done and how it came out, in a few sentences.
     pub summary: String,
-    /// Sections in reading order.
     pub sections: Vec<Section>,
 }
 
@@ -20,11 +18,9 @@ pub struct Section {
     /// Unique in the document: `memory.latency`, `machine`.
     pub id: String,
     pub heading: String,
-    /// Blocks with their audience.
     pub blocks: Vec<(Audience, Block)>,
 }
 
-/// The audience of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     Everyone,
@@ -36,7 +32,6 @@ pub enum Audience {
     Verbose,
 }
 
-/// A piece of a section.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
     Paragraph(String),
@@ -47,15 +42,11 @@ pub enum Block {
     /// Every figure: a table, which is searched and sorted where a format can, with how each row's
     /// figure spreads; as many as there are rows.
     Figures(Table, Vec<Option<Spread>>),
-    /// Key figures at a glance.
     Keys(Vec<Keys>),
     Plot(Plot),
-    /// A matrix as coloured cells.
     Grid(Grid),
     Notes(Vec<Remark>),
-    /// An experiment's manual, in Markdown.
     Manual(String),
-    /// An author's own words, in Markdown.
     Words(String),
     /// What most readers skip: shown when asked for, where a format can.
     Folded {
@@ -72,10 +63,8 @@ pub struct Remark {
     pub text: String,
 }
 
-/// A table; cells are rendered text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows; may be empty.
     pub caption: String,
     pub columns: Vec<Column>,
     pub rows: Vec<Row>,
@@ -103,18 +92,15 @@ pub struct Row {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
     pub text: String,
-    /// How it is meant.
     pub tone: Tone,
     /// The number that it shows, in its base unit, of one that a reader sorts by.
     pub number: Option<f64>,
 }
 
-/// How a text is meant; colours follow from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     #[default]
     Plain,
-    /// As it should be.
     Good,
     Warn,
     Bad,
@@ -122,7 +108,6 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// That of a remark.
     pub fn from_severity(severity: Severity) -> Tone {
         match severity {
             Severity::Error => Tone::Bad,
@@ -131,7 +116,6 @@ impl Tone {
         }
     }
 
-    /// Its class in the page's style sheet.
     pub fn class(self) -> Option<&'static str> {
         match self {
             Tone::Plain => None,
@@ -147,7 +131,6 @@ impl Tone {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keys {
     pub title: String,
-    /// A row for each.
     pub table: Table,
     pub places: Vec<Place>,
     /// Whether they lie along one axis, and not each along its own.
@@ -169,15 +152,12 @@ pub struct Place {
 pub struct Spread {
     /// Each round's value, and whether counters say that it was disturbed.
     pub rounds: Vec<(f64, bool)>,
-    /// How the samples lie.
     pub density: Density,
     /// Each mode's centre, with what a reader sees there; empty where there is but one.
     pub modes: Vec<(f64, String)>,
     pub predicted: Option<(f64, f64)>,
-    /// The figure's value and its interval.
     pub value: f64,
     pub interval: Option<(f64, f64)>,
-    /// Unit of all of them.
     pub unit: Option<record::unit::Unit>,
     /// What stands below the picture, in sentences.
     pub text: String,
@@ -189,16 +169,13 @@ pub struct Plot {
     pub title: String,
     pub x: Axis,
     pub y: Axis,
-    /// Lines, dots or bars.
     pub series: Vec<Series>,
-    /// Vertical lines with labels.
     pub markers: Vec<Marker>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     pub label: String,
-    /// Unit of the values.
     pub unit: Option<record::unit::Unit>,
     pub is_log: bool,
     /// What stands at 0, 1, 2 … of an axis of names; empty for one of quantities.
@@ -213,11 +190,8 @@ pub struct Grid {
     pub rows: (String, Vec<String>),
     /// What the columns are, and their names from the left.
     pub columns: (String, Vec<String>),
-    /// What the cells are.
     pub label: String,
-    /// Unit of the cells.
     pub unit: record::unit::Unit,
-    /// What the colours follow.
     pub shades: Shades,
     /// Cells by row and column, in the unit; `None` where nothing was measured.
     pub cells: Vec<Vec<Option<f64>>>,
@@ -232,17 +206,13 @@ pub enum Shades {
     Ratios,
 }
 
-/// Points that belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Name in the legend.
     pub name: String,
-    /// How they are drawn.
     pub shape: Shape,
     pub points: Vec<Point>,
 }
 
-/// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Points joined by a line, with their intervals.
@@ -275,7 +245,6 @@ pub struct Point {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Marker {
-    /// Where, on the horizontal axis.
     pub x: f64,
     pub label: String,
     /// Found by this run, or stated by the machine.
@@ -296,7 +265,6 @@ impl Document {
 }
 
 impl Section {
-    /// A section of blocks with their audience.
     pub fn new(
         id: impl Into<String>,
         heading: impl Into<String>,
@@ -311,7 +279,6 @@ impl Block {
         Block::Paragraph(text.into())
     }
 
-    /// Remarks, if there are any.
     pub fn notes(notes: Vec<Remark>) -> Option<Self> {
         (!notes.is_empty()).then_some(Block::Notes(notes))
     }
@@ -325,7 +292,6 @@ impl Block {
         (Audience::Screen, self)
     }
 
-    /// For readers of a whole report.
     pub fn on_page(self) -> (Audience, Block) {
         (Audience::Page, self)
     }
@@ -342,7 +308,6 @@ impl Remark {
 }
 
 impl Table {
-    /// Remarks, a row each.
     pub fn of_remarks(remarks: &[Remark]) -> Self {
         let row = |remark: &Remark| {
             let about = Some(remark.about.as_str()).filter(|about| !about.is_empty());
@@ -376,28 +341,24 @@ impl Table {
 }
 
 impl Plot {
-    /// A plot without markers.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>) -> Self {
         Plot { title: title.into(), x, y, series, markers: Vec::new() }
     }
 }
 
 impl Series {
-    /// Points under a name.
     pub fn new(name: impl Into<String>, shape: Shape, points: Vec<Point>) -> Self {
         Series { name: name.into(), shape, points }
     }
 }
 
 impl Point {
-    /// A point without an interval and a tooltip.
     pub fn plain(x: f64, y: f64) -> Self {
         Point { x, y, ends: None, hover: String::new() }
     }
 }
 
 impl Column {
-    /// A column of text.
     pub fn text(heading: &str) -> Self {
         Column { heading: heading.to_owned(), is_number: false, hidden_from: 0 }
     }
@@ -411,14 +372,12 @@ impl Column {
         headings.iter().map(of).collect()
     }
 
-    /// A column of quantities.
     pub fn number(heading: &str) -> Self {
         Column { is_number: true, ..Column::text(heading) }
     }
 }
 
 impl Row {
-    /// A row that is always shown.
     pub fn always_shown(cells: Vec<Cell>) -> Self {
         Row { cells, is_spare: false }
     }
@@ -429,7 +388,6 @@ impl Cell {
         Cell::toned(text, Tone::Plain)
     }
 
-    /// What has no value.
     pub fn absent() -> Self {
         Cell::toned("-", Tone::Muted)
     }
@@ -439,7 +397,6 @@ impl Cell {
         text.map_or_else(Cell::absent, Cell::plain)
     }
 
-    /// A cell with a tone.
     pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
         Cell { text: text.into(), tone, number: None }
     }

@@ -124,7 +124,6 @@ struct FlatTally {
     times_narrower: Option<f64>,
 }
 
-/// The flat result as JSON.
 pub fn flat(run: &Run) -> FlatResult {
     let figures = figures(run);
     FlatResult {
@@ -146,12 +145,10 @@ pub fn flat(run: &Run) -> FlatResult {
     }
 }
 
-/// The flat result as indented text, ending in a newline.
 pub fn render(run: &Run) -> String {
     indented(&flat(run))
 }
 
-/// A flat shape as indented text, ending in a newline.
 pub(super) fn indented(flat: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(flat)
         .expect("its keys are strings and it holds no foreign serialisers");
@@ -163,7 +160,6 @@ pub fn schema_text() -> String {
     crate::unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/result.schema.gz")))
 }
 
-/// The same from the types themselves.
 #[cfg(test)]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(FlatResult).to_value()

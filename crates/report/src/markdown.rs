@@ -1,9 +1,7 @@
 //! A report in Markdown (GitHub's dialect): every table of the page, with what is long folded, and
 //! every plot as a file beside it.
 
-use super::document::{
-    Audience, Block, Cell, Column, Document, Marker, Plot, Section, Shape, Table, Tone,
-};
+use super::document::{Audience, Block, Cell, Document, Marker, Plot, Section, Shape, Table, Tone};
 use super::svg::{Picture, Target};
 
 mod escape;
@@ -23,7 +21,6 @@ const ASIDE: u8 = 8;
 const ELSEWHERE: &str = "`plumb explain ID` prints an experiment's manual. `plumb report RUN -f html` has the \
                          reasons of the predictions, further notes, and on what values of a core alone rest.";
 
-/// A report and the pictures that it shows.
 pub struct Bundle {
     pub text: String,
     /// The name of each picture's file, and the SVG in it.
@@ -174,8 +171,7 @@ fn length(block: &Block) -> usize {
 }
 
 /// Tables are most of the text. So they have no spaces around cells, an empty cell for what has no
-/// value, a unit that all cells share in the heading, and no column of one value: that stands in the
-/// caption.
+/// value, and no column of one value: that stands in the caption.
 fn of_table(table: &Table) -> String {
     if table.columns.is_empty() {
         return String::new();
@@ -194,40 +190,15 @@ fn of_table(table: &Table) -> String {
     if !said.is_empty() {
         text.push_str(&format!("*{}*\n\n", escaped(&said.join("; "))));
     }
-    let units: Vec<&str> =
-        shown.iter().map(|(at, column)| shared_unit(table, *at, column)).collect();
     let row = |cells: Vec<String>| format!("|{}|\n", cells.join("|"));
-    let heads = shown.iter().zip(&units);
-    let head = |((_, column), unit): (&(usize, &Column), &&str)| {
-        escaped(&format!("{}{}", column.heading, around(" (", unit, ")")))
-    };
-    text.push_str(&row(heads.map(head).collect()));
+    text.push_str(&row(shown.iter().map(|(_, column)| escaped(&column.heading)).collect()));
     let rule = |is_number: bool| if is_number { "---:" } else { "---" }.to_owned();
     text.push_str(&row(shown.iter().map(|(_, column)| rule(column.is_number)).collect()));
     for one in &table.rows {
-        let cells = shown.iter().zip(&units);
-        let cells = cells.filter_map(|((at, _), unit)| Some(cell(one.cells.get(*at)?, unit)));
+        let cells = shown.iter().filter_map(|(at, _)| Some(cell(one.cells.get(*at)?)));
         text.push_str(&row(cells.collect()));
     }
     text
-}
-
-/// The unit after the quantities of a column, if all of two and more have the same one; else nothing.
-fn shared_unit<'table>(table: &'table Table, at: usize, column: &Column) -> &'table str {
-    let cells = table.rows.iter().filter_map(|row| row.cells.get(at));
-    let mut cells = cells.filter(|cell| **cell != Cell::absent());
-    let unit = |cell: &'table Cell| -> Option<&'table str> {
-        let (quantity, unit) = cell.text.rsplit_once(' ')?;
-        let is_unit = unit.chars().all(|letter| letter.is_alphabetic() || letter == '/');
-        let is_digit = |letter: char| letter.is_ascii_digit();
-        let is_quantity = quantity.starts_with(is_digit) && quantity.ends_with(is_digit);
-        (is_quantity && is_unit).then_some(unit)
-    };
-    let first = cells.next().and_then(unit);
-    let mut rest = cells.peekable();
-    let is_shared =
-        column.is_number && rest.peek().is_some() && rest.all(|cell| unit(cell) == first);
-    first.filter(|_| is_shared).unwrap_or_default()
 }
 
 /// Whether a column beside the first one has the same text in three rows and more.
@@ -237,11 +208,11 @@ fn is_fixed(table: &Table, column: usize) -> bool {
     column > 0 && table.rows.len() > 2 && texts.all(|text| Some(text) == first)
 }
 
-fn cell(cell: &Cell, unit: &str) -> String {
+fn cell(cell: &Cell) -> String {
     if *cell == Cell::absent() {
         return String::new();
     }
-    let text = cell.text.strip_suffix(unit).unwrap_or(&cell.text).trim_end().replace(" – ", "–");
+    let text = cell.text.trim_end().replace(" – ", "–");
     // Brackets around numbers are no link.
     let is_interval = text.starts_with('[')
         && text.chars().all(|letter| letter.is_ascii_digit() || "[]., -+e†".contains(letter));
@@ -252,7 +223,6 @@ fn cell(cell: &Cell, unit: &str) -> String {
     }
 }
 
-/// What a plot shows, in words.
 fn plot_text(plot: &Plot) -> String {
     let measured = plot.series.iter();
     let measured = measured.filter(|series| !matches!(series.shape, Shape::Band | Shape::Ranges));

@@ -13,7 +13,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Version of these lines.
 const FORMAT: u32 = 1;
 
 /// The run or sweep, and the machine in it.
@@ -74,7 +73,6 @@ pub enum Source {
     Sweep,
 }
 
-/// The figures of a run, one a line.
 pub fn render(run: &Run) -> String {
     let origin = origin(run);
     let line = |figure: Figure| {
@@ -85,7 +83,6 @@ pub fn render(run: &Run) -> String {
     figures(run).into_iter().map(line).collect()
 }
 
-/// A line: where a figure is from, and its columns.
 #[derive(Serialize)]
 struct Line<'figure> {
     format: u32,

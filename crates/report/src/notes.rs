@@ -27,7 +27,6 @@ pub struct Notes {
     title: Option<String>,
     authors: Option<String>,
     introduction: String,
-    /// Texts by the ids of experiments.
     experiments: Vec<(String, String)>,
     conclusions: String,
 }

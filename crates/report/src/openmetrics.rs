@@ -12,9 +12,7 @@ use analysis::figures;
 use analysis::findings::{Severity, findings};
 use analysis::score::{Score, score};
 use record::event::{End, Ending, PredictionKind};
-use record::key::Key;
 use record::run::Run;
-use record::unit::Unit;
 
 mod families;
 #[cfg(any(test, feature = "fixtures"))]
@@ -40,10 +38,8 @@ pub fn render(run: &Run) -> String {
     families.text()
 }
 
-/// The label that every sample has.
 const MACHINE: &str = "machine";
 
-/// What ran, on what, and when.
 fn about_the_run(families: &mut Families, run: &Run) {
     let header = &run.header;
     let host = |pointer: &str| {
@@ -166,28 +162,14 @@ fn about_other_tools(families: &mut Families, run: &Run) {
     }
 }
 
-/// A figure and the ends of its interval.
 fn add_figure(families: &mut Families, figure: &Figure) {
-    let Some((metric, value)) = figure.metric.as_ref().zip(figure.value) else {
-        return;
-    };
-    let Some(key) = figure.key() else { return };
-    add_values(families, &key, metric.unit, &metric.doc, (Some(value), figure.ci));
-}
-
-/// A value of a key and the ends of its interval, in the unit.
-fn add_values(
-    families: &mut Families,
-    key: &Key,
-    of: Unit,
-    doc: &str,
-    values: (Option<f64>, Option<(f64, f64)>),
-) {
+    let Some((metric, key)) = figure.metric.as_ref().zip(figure.key()) else { return };
     let cases = key.case.0.iter();
     let labels: Vec<String> =
         cases.map(|(name, value)| label(&parameter(name), &value.to_string())).collect();
     let stem = format!("plumb_{}_{}", key.experiment, key.metric);
-    families.add_with_ends(&stem, unit(of), doc, &labels, values);
+    let values = (figure.value, figure.ci);
+    families.add_with_ends(&stem, unit(metric.unit), &metric.doc, &labels, values);
 }
 
 /// Seconds since 1970 of a time as RFC 3339 writes it.

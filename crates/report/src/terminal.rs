@@ -14,7 +14,6 @@ use record::order::InOrder;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Columns of the terminal.
     pub width: usize,
     /// Whether to colour: a terminal whose user did not set NO_COLOR.
     pub colours: bool,
@@ -187,7 +186,6 @@ fn fitting(table: &Table, width: usize, indent: u16) -> Vec<usize> {
     places
 }
 
-/// The columns that there is room for, as a grid.
 fn grid(table: &Table, shown: &[usize], look: Look, indent: u16) -> Grid {
     let mut grid = Grid::new();
     grid.load_style(presets::NOTHING)

@@ -38,7 +38,6 @@ pub fn csv(trends: &Trends) -> String {
     table(columns.iter().map(|(name, _)| *name), rows)
 }
 
-/// Version of that object.
 const TREND: u32 = 1;
 
 pub fn json(trends: &Trends) -> String {

@@ -49,7 +49,6 @@ pub fn as_found(figure: &Figure) -> Option<String> {
     differs.then(|| of_figure(found).map(|shown| shown.value))?
 }
 
-/// Share of the classified samples in which others used the core.
 pub fn shared(figure: &Figure) -> Option<String> {
     Some(format!("{:.0} %", 100.0 * figure.shared?))
 }
@@ -59,7 +58,6 @@ const OTHER: f64 = 0.005;
 /// Below this share of the samples a neighbour is not worth a word.
 const SHARED: f64 = 0.005;
 
-/// Whether a figure's value rests on samples in which others used the core.
 fn is_marked(figure: &Figure) -> bool {
     figure.condition == Some(Condition::AsFound) && figure.shared.is_some_and(|of| of >= SHARED)
 }
@@ -110,13 +108,11 @@ pub fn of_mark(figures: &[Figure], share: f64) -> Option<String> {
     })
 }
 
-/// A figure's value with its interval.
 pub fn of_figure(figure: &Figure) -> Option<Shown> {
     figure.metric.as_ref()?;
     Some(shown(figure.value?, figure.ci, figure.shown_unit()))
 }
 
-/// A value without an interval.
 pub fn plain(value: f64, unit: Unit) -> String {
     shown(value, None, unit).value
 }
@@ -198,7 +194,6 @@ pub fn counted(count: usize, one: &str) -> String {
     format!("{count} {one}{ending}")
 }
 
-/// A command as a shell takes it.
 pub fn shell(words: &[String]) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%=".contains(letter);
     let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
@@ -217,12 +212,10 @@ pub fn ratio(ratio: f64) -> String {
     }
 }
 
-/// The ends of a ratio's interval.
 pub fn ratios((low, high): (f64, f64)) -> String {
     format!("[{}, {}]", ratio(low), ratio(high))
 }
 
-/// A share as a percentage.
 pub fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))
 }

@@ -37,12 +37,10 @@ pub struct Rules<'run> {
     pub goal: f64,
 }
 
-/// Why a series has enough rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enough {
     /// All its intervals are within the goal.
     Precise,
-    /// It had its last look.
     LastLook,
 }
 
@@ -56,7 +54,6 @@ impl Rules<'_> {
         self.looks.last().copied().unwrap_or(1)
     }
 
-    /// The next look of a series with so many rounds.
     pub fn look_after(&self, rounds: u32) -> u32 {
         let later = self.looks.iter().find(|look| **look > rounds);
         later.copied().unwrap_or(self.last())
@@ -85,17 +82,13 @@ pub enum CoreState {
     Shared,
 }
 
-/// What a series asks of the budget.
 #[derive(Clone, Debug, Default)]
 pub struct Claim<'run> {
-    /// Family of its experiment.
     pub family: &'run str,
     pub stage: usize,
     /// Whether it is measured one time only.
     pub once: bool,
-    /// Whether it must not be interleaved.
     pub alone: bool,
-    /// Whether its experiment has key figures.
     pub has_keys: bool,
     /// Rounds that it has before widths decide.
     pub least: u32,
@@ -115,7 +108,6 @@ pub struct Claim<'run> {
     pub rounds: u32,
     /// Greatest relative half width of their figures; none where one has no interval.
     pub width: Option<f64>,
-    /// Whether it wants no further round.
     pub ended: bool,
 }
 
@@ -138,7 +130,6 @@ pub struct Budget<'run> {
 }
 
 impl<'run> Budget<'run> {
-    /// Claims on the time that is left.
     pub fn new(claims: &'run [Claim<'run>], rules: Rules<'run>, left: Duration) -> Self {
         Budget { claims, costs: costs(claims), rules, left }
     }

@@ -18,7 +18,6 @@ struct Table {
     rounds: resample::Series,
 }
 
-/// A series that was measured: its experiment and the rounds of its figures.
 pub type Measured = (&'static dyn AnyExperiment, Rc<Figures>);
 
 /// Estimates of every figure that is there so far: measured, and derived from these.
@@ -47,7 +46,6 @@ pub fn known(run: &Run, site: &Site, measured: &[Measured]) -> Known {
     known
 }
 
-/// The experiments that were measured, in this order.
 fn experiments(measured: &[Measured]) -> Vec<&'static dyn AnyExperiment> {
     let mut all: Vec<&'static dyn AnyExperiment> = Vec::new();
     for (experiment, _) in measured {
@@ -85,12 +83,10 @@ pub fn derive(run: &Run, site: &Site, measured: &[Measured], seed: u64) -> Vec<D
     all
 }
 
-/// What an experiment derives its figures from.
 struct Inputs<'run> {
     experiment: &'static dyn AnyExperiment,
     site: &'run Site,
     tables: Vec<Table>,
-    /// What earlier experiments derived.
     earlier: &'run [(Key, f64)],
 }
 

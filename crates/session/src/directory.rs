@@ -59,7 +59,6 @@ pub fn depends(live: &Live<'_>) -> bool {
         || experiment.is_prepared(&live.series)
 }
 
-/// Directories in which workers hung.
 #[derive(Debug, Default)]
 pub struct Hanging {
     dirs: BTreeMap<PathBuf, (u32, Option<String>)>,
@@ -76,7 +75,6 @@ impl Hanging {
         given_up.is_some()
     }
 
-    /// Those that were given up.
     pub fn given_up(&self) -> Vec<PathBuf> {
         let given_up = self.dirs.iter().filter(|(_, (_, reason))| reason.is_some());
         given_up.map(|(dir, _)| dir.clone()).collect()
@@ -100,7 +98,6 @@ impl Hanging {
 #[error("cannot create its files: {0}")]
 pub struct Unprepared(pub String);
 
-/// Every case of a series, failed for one reason.
 pub fn all_failed(series: &Series, reason: &str) -> Vec<FailedCase> {
     let cases = series
         .cases
@@ -109,7 +106,6 @@ pub fn all_failed(series: &Series, reason: &str) -> Vec<FailedCase> {
     cases.collect()
 }
 
-/// What was in a directory before files were made there.
 pub struct Before {
     dir: PathBuf,
     names: Vec<OsString>,

@@ -98,7 +98,6 @@ pub fn params(card: &'static Card, preset: Preset, set: &[(&str, &str)]) -> Para
     settings.params(card, preset)
 }
 
-/// What an experiment offers at a site where some parameters are chosen.
 pub fn offered(
     experiment: &dyn AnyExperiment,
     site: &Site,
@@ -120,13 +119,11 @@ pub fn refused(
     offer.expect_err("nothing is offered")
 }
 
-/// The cases of an offer, as texts.
 pub fn ids(offer: &Offer) -> Vec<String> {
     let cases = offer.series.iter().flat_map(|series| &series.cases);
     cases.map(|case| case.id.to_string()).collect()
 }
 
-/// The cases that an offer leaves out, as texts.
 pub fn skipped(offer: &Offer) -> Vec<String> {
     offer.skipped.iter().map(|(id, _)| id.to_string()).collect()
 }
@@ -250,14 +247,11 @@ pub fn smoke_set(experiment: &dyn AnyExperiment, set: &[(&str, &str)]) -> Vec<Sa
 
 /// What a rehearsal in a directory gave.
 pub struct Rehearsed {
-    /// Everything that was measured.
     pub samples: Vec<Samples>,
-    /// Cases that failed, each with its reason.
     pub failed: Vec<(CaseId, String)>,
 }
 
 impl Rehearsed {
-    /// The samples of a figure.
     pub fn samples_of(&self, case: &CaseId, metric: &str) -> Option<&Samples> {
         let mut all = self.samples.iter();
         all.find(|samples| samples.case == *case && samples.metric == metric)
@@ -352,7 +346,6 @@ fn rehearse(experiment: &dyn AnyExperiment, set: &[(&str, &str)]) -> Vec<Samples
     all
 }
 
-/// The series that an experiment offers at a site, with their sizes.
 fn resolved(
     experiment: &dyn AnyExperiment,
     site: &Site,
@@ -367,7 +360,6 @@ fn resolved(
     all.unwrap_or_else(|told| panic!("{told}"))
 }
 
-/// One round of a rehearsal, in the site's directory where it has one.
 fn round(
     experiment: &dyn AnyExperiment,
     site: &Site,

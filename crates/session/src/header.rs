@@ -11,7 +11,6 @@ pub struct Build {
     pub rustc: &'static str,
     pub profile: &'static str,
     pub target: &'static str,
-    /// Features of the target that were on.
     pub target_features: &'static str,
     /// A digest of the sources that measure.
     pub measuring: &'static str,
@@ -62,7 +61,7 @@ pub fn header(setup: &Setup) -> Result<Header> {
         options: setup.options.clone(),
         cpus: setup.site.cpus.clone(),
         identity: setup.site.host.identity.hash.clone(),
-        host: serde_json::to_value(&setup.site.host).context("the host does not serialise")?,
+        host: setup.site.host.to_json().context("the host does not serialise")?,
         peers: peers(setup),
         environment: host::environment::tags(&setup.site.host),
         estimates: setup.estimates.clone(),

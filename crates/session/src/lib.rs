@@ -65,7 +65,6 @@ pub struct Progress {
     /// The stage whose first rounds are measured; `None` in further rounds.
     pub stage: Option<usize>,
     pub series: String,
-    /// Its case, or how many it has.
     pub cases: String,
     pub round: u32,
     /// Round of the next look.
@@ -76,7 +75,6 @@ pub struct Progress {
     pub elapsed: Duration,
 }
 
-/// A run under way.
 pub struct Session<'run> {
     setup: &'run Setup,
     sink: &'run mut dyn Sink,
@@ -101,7 +99,6 @@ pub struct Session<'run> {
     unreached: usize,
 }
 
-/// A run that has ended.
 pub struct Finished {
     pub run: Run,
     /// Work directories that hung.
@@ -129,7 +126,6 @@ pub fn run(
     Ok(Finished { run, hanging: hanging.given_up(), unreached })
 }
 
-/// Measuring time of the segments so far.
 pub fn spent(run: &Run) -> Duration {
     let segments = u32::try_from(run.segments.len()).unwrap_or(0);
     // An invalid time comes from a damaged record: then the budget is spent.
@@ -423,7 +419,6 @@ fn measured(run: &Run, lives: &mut [Live<'_>]) -> Vec<Measured> {
     lives.iter_mut().map(measured).collect()
 }
 
-/// The reason of a skip, with the way out.
 fn skip_reason(skip: &Skip) -> String {
     match &skip.needed {
         Some(needed) => format!("{} (needed: {needed})", skip.reason),
@@ -431,7 +426,6 @@ fn skip_reason(skip: &Skip) -> String {
     }
 }
 
-/// Experiments of the plan with the cases that they may derive.
 fn derived_cases(setup: &Setup) -> Vec<(&'static dyn AnyExperiment, Vec<Case>)> {
     let planned = &setup.planned;
     let some = planned.plan.experiments.iter().filter(|one| !one.derived.is_empty());

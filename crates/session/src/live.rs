@@ -20,21 +20,16 @@ const VOID_IN_ROW_MAX: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// All that was planned is done.
     Done,
-    /// The budget ended it.
     Budget,
-    /// A signal ended it.
     Interrupted,
 }
 
-/// A series with what was measured of it.
 pub struct Live<'run> {
     pub work: &'run Work,
     pub series: Series,
     /// Rounds that count, of whatever cases.
     pub tally: u32,
-    /// Rounds that count and had the case, by case.
     counts: BTreeMap<CaseId, u32>,
     /// Cases that lacked rounds of a core that was alone at the last look.
     lacking: BTreeSet<CaseId>,
@@ -71,9 +66,7 @@ enum Part {
     Whole,
     /// Those that lack rounds of a core that was alone.
     Lacking,
-    /// Those of the quick preset.
     Ahead,
-    /// The others, once those had their rounds.
     Rest,
 }
 
@@ -122,7 +115,6 @@ impl<'run> Live<'run> {
         live
     }
 
-    /// Whether it has failed for good.
     pub fn failed(&self) -> bool {
         self.void_in_row >= VOID_IN_ROW_MAX || self.left().next().is_none()
     }
@@ -149,7 +141,6 @@ impl<'run> Live<'run> {
         }
     }
 
-    /// Whether a part has a case.
     fn is_of(&self, case: &CaseId, part: Part) -> bool {
         let in_quick = self.work.in_quick.contains(case);
         match part {
@@ -162,13 +153,11 @@ impl<'run> Live<'run> {
         }
     }
 
-    /// The cases that the next rounds measure.
     fn next(&self) -> impl Iterator<Item = &Case> {
         let part = self.part();
         self.left().filter(move |case| self.is_of(&case.id, part))
     }
 
-    /// Its rounds that count.
     fn count(&self, case: &CaseId) -> u32 {
         self.counts.get(case).copied().unwrap_or(0)
     }
@@ -192,12 +181,10 @@ impl<'run> Live<'run> {
         }
     }
 
-    /// Whether it wants rounds until all are so many.
     pub fn wants(&self, tally: u32) -> bool {
         self.tally < tally && self.finished.is_none() && !self.failed()
     }
 
-    /// What it asks of the budget.
     pub fn claim(&self) -> Claim<'run> {
         Claim {
             preparation: match self.prepared {
@@ -216,7 +203,6 @@ impl<'run> Live<'run> {
         }
     }
 
-    /// Takes the end of a round.
     pub fn ended(&mut self, status: &RoundStatus, failed: &[FailedCase], took: Duration) {
         // What was made for all rounds was made in the first.
         let preparing = self.prepared.filter(|_| self.timed == 0.0);
@@ -228,7 +214,6 @@ impl<'run> Live<'run> {
         self.take(status, failed, None);
     }
 
-    /// Takes a round of these cases, or of the next ones.
     fn take(
         &mut self,
         status: &RoundStatus,
@@ -388,7 +373,6 @@ pub fn measured_cases(run: &Run, label: &str) -> BTreeMap<u32, BTreeSet<CaseId>>
     measured
 }
 
-/// Counts the cases that failed in a round.
 fn count_failures(failures: &mut BTreeMap<CaseId, (u32, String)>, failed: &[FailedCase]) {
     for FailedCase { case, reason } in failed {
         let rounds = failures.get(case).map_or(0, |(rounds, _)| *rounds);

@@ -46,7 +46,6 @@ pub const UNSEEN: &str = "plumb does not see whether another plumb measures on t
 #[serde(default)]
 struct Member {
     pid: u32,
-    /// The namespace of that number.
     pid_namespace: String,
     since: String,
     what: String,
@@ -116,7 +115,6 @@ impl Machine {
         bail!("{PLACES} plumbs measure already")
     }
 
-    /// What it shares with those that work for it.
     pub fn token(&self) -> &str {
         &self.member.token
     }

@@ -74,7 +74,6 @@ impl Settings {
         of_id.map(|(_, name, values)| (name.as_str(), values.as_slice()))
     }
 
-    /// The parameters of one experiment.
     pub fn params(&self, card: &'static Card, preset: Preset) -> Params {
         let values = card
             .params
@@ -195,7 +194,6 @@ pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= NAME_MAX && text.chars().all(fits)
 }
 
-/// Whether a value lies in a domain.
 pub fn fits(value: &Value, domain: &Domain) -> bool {
     let symbol = |symbols: &[&str]| value.text().is_some_and(|text| symbols.contains(&text));
     let span = |low: u64, high: u64| value.int().is_some_and(|int| (low..=high).contains(&int));

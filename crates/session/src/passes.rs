@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 /// Why a round counts as disturbed beside which another plumb measured.
 pub const BESIDE: &str = "another plumb on this machine";
 
-/// What one round came to.
 type Ended = (Vec<Measured>, RoundStatus, Done);
 
 /// The width probe's readings in samples.

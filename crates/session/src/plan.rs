@@ -26,7 +26,6 @@ use std::time::Duration;
 /// short window takes 20 to 35 ms in all, with the 45 that its experiment states for that.
 pub const ROUND_OVERHEAD: Duration = Duration::from_millis(30);
 
-/// A series to measure.
 pub struct Work {
     pub experiment: &'static dyn AnyExperiment,
     /// The series, sizes symbolic until its stage.
@@ -77,7 +76,6 @@ impl Work {
 /// What a run is going to do, for the record and for the session.
 pub struct Planned {
     pub plan: Plan,
-    /// The series, in catalogue order.
     pub work: Vec<Work>,
     /// The preset, whose rules the rounds follow.
     pub preset: Preset,
@@ -86,13 +84,11 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Nothing, in a preset.
     pub fn nothing(preset: Preset) -> Planned {
         Planned { plan: Plan::default(), work: Vec::new(), preset, skipped: Vec::new() }
     }
 }
 
-/// Default measuring time of a preset.
 pub fn default_budget(preset: Preset) -> Duration {
     Duration::from_secs(match preset {
         Preset::Rehearsal => 60,
@@ -362,8 +358,6 @@ const TIME_WAIT_MS: u64 = 60_000;
 /// What an experiment needs and a site lacks.
 pub fn lacks(card: &Card, site: &Site) -> Option<Skip> {
     card.needs.iter().find_map(|need| match need {
-        Need::Root => (site.host.kernel.euid != Some(0))
-            .then(|| Skip::because("it needs root").needs("run it as root")),
         Need::Directory => site.dir.is_none().then(|| {
             Skip::because(
                 "no directory for files: the current one is not writable, or is in memory",
@@ -374,8 +368,6 @@ pub fn lacks(card: &Card, site: &Site) -> Option<Skip> {
         Need::TwoCpus => (site.cpus.len() < 2).then(|| {
             Skip::because("only one CPU is allowed here").needs("--cpu with at least two CPUs")
         }),
-        Need::Arch(arch) => (std::env::consts::ARCH != *arch)
-            .then(|| Skip::because(format!("it exists on {arch} only"))),
     })
 }
 

@@ -19,7 +19,6 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// What the probe said before a round, and on which CPU that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Whether a core is alone.
     pub state: CoreState,
     /// The CPU of the core that is alone; else the one that measures by default.
     pub cpu: usize,

@@ -100,7 +100,6 @@ fn cpus(planned: &[usize], cases: &[Case], look: Option<Look>) -> Vec<usize> {
     cpus
 }
 
-/// What a worker measured: an event, and its text for the record.
 pub type Measured = (Event, EventText);
 
 /// Measures one round: its events, and what the workers saw of their environment. Errors: the round

@@ -5,7 +5,6 @@ use bench::experiment::{AnyExperiment, Card, Domain, Family, Role};
 use record::key::{CaseId, FAR, Value};
 use record::quantity::parse_integer;
 
-/// What was asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     rules: Vec<Rule>,
@@ -37,7 +36,6 @@ impl Selection {
         Ok(Selection { rules })
     }
 
-    /// Whether any case of an experiment may be wanted.
     pub fn wants(&self, family: &Family, card: &Card) -> bool {
         let named = |rule: &Rule| rule.matches(family, card);
         let asked = self.rules.iter().any(|rule| !rule.negated && named(rule));
@@ -47,7 +45,6 @@ impl Selection {
         (asked || by_default) && !refused
     }
 
-    /// Whether a case of a wanted experiment is wanted.
     pub fn wants_case(&self, family: &Family, card: &Card, case: &CaseId) -> bool {
         let meant = |rule: &&Rule| rule.matches(family, card) && rule.passes(case);
         let mut positive = self.rules.iter().filter(|rule| !rule.negated).peekable();
@@ -101,7 +98,6 @@ impl Rule {
         })
     }
 
-    /// A case with the values that it states.
     fn case(&self) -> CaseId {
         let stated = self.filter.iter().filter_map(|(name, allowed)| match &allowed[..] {
             [Allowed::Exactly(value)] => Some((name.clone(), value.clone())),
@@ -155,7 +151,6 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, Usage> {
     Ok(rule)
 }
 
-/// All experiments, with their families.
 pub(crate) fn experiments<'all>(
     families: &'all [&'all Family],
 ) -> impl Iterator<Item = (&'all Family, &'static dyn AnyExperiment)> {
@@ -273,7 +268,6 @@ pub fn glob(pattern: &str, text: &str) -> bool {
     pattern[at..].iter().all(|letter| *letter == '*')
 }
 
-/// The domain of a parameter in words.
 pub fn domain_text(domain: &Domain) -> String {
     let span = |low: u64, high: u64, unit: record::unit::Unit| match unit {
         record::unit::Unit::B => format!(

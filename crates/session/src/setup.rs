@@ -33,7 +33,6 @@ use std::time::{Duration, SystemTime};
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// An error as one of usage.
 pub fn usage(error: impl Into<Error>) -> Error {
     Usage(format!("{:#}", error.into())).into()
 }
@@ -43,18 +42,15 @@ const PLANNING: Duration = Duration::from_secs(10);
 /// Longest budget: what is longer was not meant.
 pub const BUDGET_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// All that a run is made from.
 pub struct Setup {
     pub build: Build,
     pub site: Site,
     pub planned: Planned,
-    /// What was asked for.
     pub options: Options,
     /// The author's estimates of key figures.
     pub estimates: Vec<Estimate>,
     /// Seed of every random order.
     pub seed: u64,
-    /// Name of the run.
     pub name: String,
     pub budget: Duration,
     /// Calibration windows and their length.
@@ -71,11 +67,8 @@ pub struct Setup {
 
 /// What a session is made from, as the record keeps it, and what it does not keep.
 pub struct Wanted<'a> {
-    /// What built the binary.
     pub build: Build,
-    /// The experiments that there are.
     pub catalogue: Catalogue,
-    /// What was asked for.
     pub options: Options,
     /// The directory for files of the options, as it was typed.
     pub dir: Option<&'a Path>,

@@ -32,7 +32,6 @@ const DEVICES: &str = "/dev";
 /// of it.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// Where files may be written.
 #[derive(Clone, Copy, Debug)]
 pub enum Files<'path> {
     /// Below this directory, which the user named.
@@ -40,7 +39,6 @@ pub enum Files<'path> {
     /// Below the current directory, if that can be written and is not in memory: the user named
     /// none.
     Here,
-    /// Nowhere: the site is another machine's.
     Nowhere,
 }
 

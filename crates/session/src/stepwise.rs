@@ -51,7 +51,6 @@ impl<'run> Stepwise<'run> {
         Ok(true)
     }
 
-    /// The events so far.
     pub fn so_far(&self) -> &Run {
         &self.session.run
     }

@@ -67,7 +67,6 @@ pub struct Basis {
 }
 
 impl Basis {
-    /// Counts what there is.
     pub fn new(rounds: &[ProbedRound]) -> Basis {
         let counts: Vec<(usize, usize)> = rounds
             .iter()

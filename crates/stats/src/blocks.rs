@@ -16,7 +16,6 @@ pub const LEAST_TIMES: f64 = 10.0;
 /// A figure of one run with the interval that its blocks give.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WithinRun {
-    /// Median of the block values.
     pub value: f64,
     /// Exact interval of the block values' median.
     pub interval: Interval,

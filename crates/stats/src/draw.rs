@@ -58,7 +58,6 @@ impl Rounds {
     pub const ALL: [Rounds; 4] =
         [Rounds::Normal, Rounds::LogNormal, Rounds::Bimodal, Rounds::Autocorrelated];
 
-    /// The value of a round.
     pub fn draw(self, draw: &mut Draw, deviation: f64) -> f64 {
         match self {
             Self::Normal => 1.0 + deviation * draw.normal(),

@@ -14,7 +14,6 @@ pub const LEAST_UNDISTURBED: usize = 6;
 pub struct RoundValue {
     /// The round's value, finite, in the metric's unit.
     pub value: f64,
-    /// Whether counters say that the round was disturbed.
     pub disturbed: bool,
 }
 
@@ -26,15 +25,12 @@ pub struct Estimate {
     pub value: f64,
     /// Exact interval of that median; `None` below five rounds.
     pub interval: Option<Interval>,
-    /// How many rounds there are.
     pub rounds: usize,
-    /// How many of them were disturbed.
     pub disturbed: usize,
     /// How many rounds the value rests on.
     pub used: usize,
     /// Whether disturbed rounds had to be used: the figure is then labelled "disturbed".
     pub used_disturbed: bool,
-    /// Median of all rounds.
     pub median_all: f64,
     /// Median of the undisturbed rounds; `None` when there are none.
     pub median_undisturbed: Option<f64>,

@@ -4,6 +4,8 @@
 //! All fits work on the logarithm of the value: a cache level is a constant ratio apart from its
 //! neighbours, and the noise of a latency is proportional to it.
 
+use super::quantile::robust_deviation;
+
 /// One rung: what was measured at one footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rung {
@@ -15,9 +17,7 @@ pub struct Rung {
 /// A stretch of the ladder on which the value hardly depends on the footprint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plateau {
-    /// Index of its first rung.
     pub first: usize,
-    /// Index of its last rung.
     pub last: usize,
     /// Value: the median over its longest flat segment (the earliest of equals).
     pub value: f64,
@@ -122,10 +122,7 @@ fn crossing(rungs: &[Rung], first: usize, end: usize, threshold: f64) -> Option<
 fn noise(logs: &[f64]) -> f64 {
     let bends: Vec<f64> =
         logs.windows(3).map(|three| (three[0] - 2.0 * three[1] + three[2]).abs()).collect();
-    if bends.is_empty() {
-        return 0.0;
-    }
-    1.4826 * median(&bends) / 6.0_f64.sqrt()
+    robust_deviation(&bends, 0.0) / 6.0_f64.sqrt()
 }
 
 /// Optimal partition into constant segments: least sum of squares plus `penalty` per segment.
@@ -271,7 +268,6 @@ fn line(rungs: &[Rung], shape: impl Fn(f64) -> f64) -> Option<(f64, f64)> {
 pub struct Excess {
     /// A footprint of the walk, in bytes.
     pub size: f64,
-    /// Value minus the reference's.
     pub value: f64,
     /// Standard deviation to weigh it by (of any common scale).
     pub sd: f64,

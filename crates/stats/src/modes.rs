@@ -9,7 +9,7 @@
 //! sum of absolute deviations from both medians, which outliers hardly move.
 
 use super::dip::{critical_dip, dip};
-use super::quantile::{quantile_of_sorted, sorted};
+use super::quantile::{quantile_of_sorted, robust_deviation};
 
 /// The least share that counts as a mode; what is rarer is an outlier.
 const LEAST_SHARE: f64 = 0.05;
@@ -17,7 +17,6 @@ const LEAST_SHARE: f64 = 0.05;
 /// This many values, spread evenly over the ranks, show the modes as well as all values.
 const MOST_VALUES: usize = 20_000;
 
-/// One mode of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mode {
     /// Median of the values in the mode.
@@ -76,9 +75,7 @@ fn are_apart(low: &[f64], high: &[f64]) -> bool {
     const ASHMAN_D: f64 = 2.0;
     let centre_and_spread = |part: &[f64]| {
         let centre = quantile_of_sorted(part, 0.5)?;
-        let away: Vec<f64> = part.iter().map(|value| (value - centre).abs()).collect();
-        // 1.4826: the spread of a normal sample from its median absolute deviation.
-        Some((centre, 1.4826 * quantile_of_sorted(&sorted(&away), 0.5)?))
+        Some((centre, robust_deviation(part, centre)))
     };
     let (Some(low), Some(high)) = (centre_and_spread(low), centre_and_spread(high)) else {
         return false;
@@ -145,6 +142,7 @@ fn split(sorted: &[f64]) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::draw::{Draw, share_of};
+    use crate::quantile::sorted;
 
     fn fired(seed: u64, n: usize, trials: usize, value: impl Fn(&mut Draw) -> f64) -> f64 {
         let mut draw = Draw::new(seed);

@@ -18,7 +18,6 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// The moments of all values.
     pub fn from_values(values: &[f64]) -> Self {
         let mut moments = Self::default();
         for &value in values {

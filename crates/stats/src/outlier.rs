@@ -6,10 +6,8 @@ use super::quantile::quantile_of_sorted;
 /// Modified z above which a value counts as an outlier (Iglewicz and Hoaglin 1993, p. 12).
 pub const LIMIT: f64 = 3.5;
 
-/// The outliers among some values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outliers {
-    /// How many lie below.
     pub low: usize,
     /// How many lie above.
     pub high: usize,
@@ -19,7 +17,6 @@ pub struct Outliers {
 }
 
 impl Outliers {
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.low + self.high
     }

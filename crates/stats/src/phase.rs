@@ -42,7 +42,6 @@ pub struct Tick {
     pub period_ns: f64,
     /// Where the first period of the time axis begins: events lie about this plus whole periods.
     pub phase_ns: f64,
-    /// Events it was found among.
     pub events: usize,
     /// |sum of exp(2 pi i t / T)| / n over all events: 1 where every one is on the period.
     pub resultant: f64,

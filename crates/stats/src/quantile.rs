@@ -55,6 +55,15 @@ pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
+/// A consistent standard deviation from the median absolute deviation of a normal distribution.
+const FROM_MAD: f64 = 1.4826;
+
+/// The standard deviation around a centre by the median absolute deviation; 0 without values.
+pub fn robust_deviation(values: &[f64], centre: f64) -> f64 {
+    let away: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();
+    FROM_MAD * median(&away).unwrap_or(0.0)
+}
+
 /// Rank of the `q`-quantile among `total` values: the nearest, at least the first.
 pub fn rank(q: f64, total: u64) -> u64 {
     ((q * total as f64).ceil() as u64).max(1)

@@ -5,7 +5,6 @@ use super::quantile::{median, quantile};
 use record::order::Gather;
 use std::collections::BTreeMap;
 
-/// How many resamples are drawn.
 pub const RESAMPLES: usize = 200;
 
 /// Fewest rounds a series must have for its resamples to mean anything.
@@ -22,7 +21,6 @@ pub type Medians = Vec<Vec<Option<f64>>>;
 /// A derived figure with what the resamples say about it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Derived {
-    /// Its value on the rounds as they are.
     pub value: f64,
     /// 2.5 % to 97.5 % percentile of its values on the resamples that have it; `None` where it
     /// depends on a series with fewer than [`LEAST_ROUNDS`] rounds. The confidence is nominal: in simulation a

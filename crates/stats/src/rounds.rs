@@ -31,7 +31,6 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// The values of some samples that count.
     pub fn values(self, samples: &Samples, quantity: Quantity) -> Cow<'_, [f64]> {
         match self {
             Condition::AsFound if samples.visit > 0 => Cow::default(),
@@ -75,7 +74,6 @@ pub struct Valued {
     pub round: u32,
     /// Median of the round's samples, in the metric's unit.
     pub value: f64,
-    /// Whether the round was disturbed and the metric minds that.
     pub disturbed: bool,
 }
 
@@ -85,14 +83,12 @@ impl From<&Valued> for RoundValue {
     }
 }
 
-/// The rounds of a figure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rounds {
     /// Their values, in order, in the condition in which the figure is printed.
     pub values: Vec<Valued>,
     /// The way to the value of the core alone; `None` where the figure is printed as found.
     pub alone: Option<Alone>,
-    /// The alone samples that there are.
     pub basis: Basis,
     /// Whether samples have readings of the width probe.
     pub is_probed: bool,
@@ -112,7 +108,6 @@ impl Rounds {
     }
 }
 
-/// What is known of a round.
 #[derive(Clone, Copy, Default)]
 struct Around {
     is_disturbed: bool,
@@ -121,10 +116,8 @@ struct Around {
     level: Option<f64>,
 }
 
-/// The samples and histograms of one figure in one round.
 type OfRound<'run> = (Vec<&'run Samples>, Vec<&'run Histogram>);
 
-/// The rounds of each figure of a series, by case and metric.
 pub type Figures = BTreeMap<(CaseId, String), Rounds>;
 
 /// The values of every figure of a series, by (case, metric), in the order of the rounds. Where the

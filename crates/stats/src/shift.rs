@@ -34,7 +34,6 @@ const ORDERS_INSIDE: usize = 1_999;
 /// Resamples from which the interval of a shift's place is taken.
 const RESAMPLES: usize = 199;
 
-/// A shift of level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shift {
     /// Index of the first run at the new level.

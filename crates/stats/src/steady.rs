@@ -1,7 +1,7 @@
 //! Finds where a rate has settled, from a log of moments and counts: bytes of a stream, operations
 //! of a device.
 
-use super::quantile::median;
+use super::quantile::{median, robust_deviation};
 use super::trend;
 use record::event::Samples;
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,6 @@ const SCATTERS: f64 = 4.0;
 /// A rest whose beginning and end differ by more than this share, and by so many times what
 /// neighbours differ by, still grows or falls.
 const LEVEL: f64 = 0.1;
-/// From a median absolute deviation to a standard deviation.
-const TO_DEVIATION: f64 = 1.4826;
 
 /// The part of a window in which the rate was steady; counts have the log's unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,7 +40,6 @@ pub struct Steady {
     pub discarded_ns: f64,
     /// A second's count in that time, all streams together; 0 where none was discarded.
     pub discarded: f64,
-    /// Whether it had settled.
     pub settled: bool,
 }
 
@@ -85,7 +82,6 @@ pub struct Log {
 }
 
 impl Log {
-    /// An empty log with room.
     pub fn with_room(points: usize) -> Log {
         // Written now, so that no page of it is touched first inside of a window.
         let mut points = vec![(u64::MAX, u64::MAX); points];
@@ -133,13 +129,11 @@ impl Log {
         self.is_silent(silence_ns) && lengths.last().is_some_and(|last| *last > GROWN * middle)
     }
 
-    /// Whether silences take much of the time.
     pub fn is_silent(&self, silence_ns: u64) -> bool {
         let lengths = self.silences(silence_ns).map(|pair| pair[1].0 - pair[0].0);
         SILENT_PART * lengths.sum::<u64>() >= self.length_ns()
     }
 
-    /// The beginning and the ends of silences.
     fn turns(&self, silence_ns: u64) -> Log {
         let first = self.points.first().copied().into_iter();
         Log { points: first.chain(self.silences(silence_ns).map(|pair| pair[1])).collect() }
@@ -218,9 +212,8 @@ fn is_level(rates: &[f64]) -> bool {
     let (first, last) = (middle(&rates[..third]), middle(&rates[rates.len() - third..]));
     let steps: Vec<f64> = rates.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let step = middle(&steps);
-    let apart: Vec<f64> = steps.iter().map(|other| (other - step).abs()).collect();
     // Two neighbours' scatter is in each difference.
-    let scatter = TO_DEVIATION * middle(&apart) / std::f64::consts::SQRT_2;
+    let scatter = robust_deviation(&steps, step) / std::f64::consts::SQRT_2;
     (last - first).abs() <= (LEVEL * middle(rates)).max(SCATTERS * scatter)
 }
 
@@ -234,8 +227,7 @@ fn cold(rates: &[f64]) -> (usize, bool) {
     }
     let tail = &rates[half..];
     let level = median(tail).unwrap_or(0.0);
-    let apart: Vec<f64> = tail.iter().map(|rate| (rate - level).abs()).collect();
-    let scatter = TO_DEVIATION * median(&apart).unwrap_or(0.0);
+    let scatter = robust_deviation(tail, level);
     let near = (NEAR * level).max(SCATTERS * scatter);
     // What a shaper let through at once is one block, which is no change point; and the block in
     // which the rate changed does not belong to the rest.

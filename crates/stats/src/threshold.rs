@@ -51,7 +51,6 @@ pub struct Times {
 pub struct Found {
     /// The threshold in ticks: a time of so many or more is an interruption.
     pub ticks: u64,
-    /// Median time in ticks.
     pub median_ticks: u64,
     /// The longest time below it, in ticks.
     pub own_ticks: u64,
@@ -80,7 +79,6 @@ impl Times {
         }
     }
 
-    /// How many there are.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -26,7 +26,6 @@ const MOST_CORRELATED: f64 = 0.95;
 /// Relative difference of level below which reference timings count as settled.
 const SETTLED: f64 = 0.01;
 
-/// How a series starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmUp {
     /// How many leading values to discard.

@@ -24,10 +24,8 @@ const LEAST_READINGS: usize = 100;
 const LEAST_SHARE: f64 = 0.005;
 /// Relative distance of the level from a whole number of units.
 const WHOLE: f64 = 0.02;
-/// Units that a core may have.
 const UNITS: std::ops::RangeInclusive<f64> = 2.0..=8.0;
 
-/// Whether a reading is of a core that is alone.
 pub fn is_alone(reading: f64, level: f64) -> bool {
     reading >= ALONE * level
 }
@@ -69,7 +67,6 @@ pub fn teaching(known: Width) -> Option<f64> {
 /// A reading this much above the level is of another level.
 pub const TOO_FAST: f64 = 1.03;
 
-/// The readings of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     pub samples: u32,

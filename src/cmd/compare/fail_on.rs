@@ -9,7 +9,6 @@ use analysis::figure::Figure;
 pub(super) const WORDS: [Word; 5] =
     [Word::Slower, Word::Faster, Word::Changed, Word::Missing, Word::Never];
 
-/// What a rule finds in comparisons.
 pub(super) fn met(rule: &Rule, comparisons: &[Against]) -> Met {
     let means = |figure: &Figure| rule.means(&figure.experiment, &figure.case);
     let mut all = Met::default();

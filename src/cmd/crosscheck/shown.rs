@@ -18,14 +18,12 @@ use std::time::{Duration, Instant};
 /// Stores events and shows progress.
 pub(super) struct Sink {
     file: RecordFile,
-    /// The run with all events so far.
     pub run: Run,
     bar: Bar,
     begun: Instant,
 }
 
 impl Sink {
-    /// Of a record with what it holds.
     pub fn new(file: RecordFile, run: Run) -> Self {
         Sink { file, run, bar: Bar::new(true), begun: Instant::now() }
     }

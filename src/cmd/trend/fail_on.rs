@@ -6,7 +6,6 @@ use crate::cmd::fail_on::{Rule, Word};
 use crate::cmd::{Failure, output};
 use analysis::compare::Direction;
 use analysis::trend::{Chance, Changed, LEAST_RUNS, Over, Trend, Trends, trends_by};
-use record::metric::Better;
 use record::plain::line;
 use record::quantity::{digits, render};
 
@@ -83,12 +82,7 @@ fn confirmed<'found>(trend: &'found Trend, earlier: &Trend) -> Option<&'found Ch
 /// The direction of a shift, and the new level over the old one; `None` where one is not positive.
 fn size(trend: &Trend, changed: &Changed) -> (Direction, Option<f64>) {
     let (before, after) = (changed.shift.before, changed.shift.after);
-    let direction = match (trend.over.better, after > before) {
-        (Better::None, true) => Direction::Up,
-        (Better::None, false) => Direction::Down,
-        (Better::Lower, true) | (Better::Higher, false) => Direction::Worse,
-        (Better::Lower, false) | (Better::Higher, true) => Direction::Better,
-    };
+    let direction = Direction::from_growth(trend.over.better, after > before);
     let ratio = after / before;
     (direction, (before > 0.0 && ratio > 0.0 && ratio.is_finite()).then_some(ratio))
 }

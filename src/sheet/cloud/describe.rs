@@ -36,7 +36,6 @@ const BARE: [&str; 2] = ["metal", ".ebm"];
 /// The CPUs, by what hangs together.
 struct Topology {
     cpus: usize,
-    /// CPUs of each memory node.
     nodes: Vec<Vec<usize>>,
     /// All of them, those of a core one after the other.
     ordered: Vec<usize>,
@@ -232,7 +231,6 @@ fn sizes(stated: &str) -> Option<(u64, usize)> {
     (count > 0 && total / count as u64 >= 1024).then_some((total, count))
 }
 
-/// The kernel's release and its mitigations.
 fn kernel(instance: &Instance) -> String {
     let mut text = String::new();
     let metas = [&instance.stressng_meta, &instance.membench_meta];

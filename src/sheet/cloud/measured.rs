@@ -3,7 +3,7 @@
 //! figure's interval.
 
 use super::{Instance, Row};
-use crate::sheet::Figure;
+use crate::sheet::Datum;
 use host::Host;
 use host::cache::CacheKind;
 use record::key::{CaseId, Value};
@@ -36,7 +36,6 @@ struct Stressor {
     name: &'static str,
     load: Load,
     experiment: &'static str,
-    /// The case, as a key has it.
     case: &'static [(&'static str, &'static str)],
     metric: &'static str,
     /// How many times plumb's figure an operation is, by stress-ng 0.20.01's source.
@@ -162,7 +161,7 @@ const STRESSORS: [Stressor; 10] = [
 ];
 
 /// All figures. Errors: a value that is no number.
-pub(super) fn figures(instance: &Instance, host: &Host) -> Result<Vec<Figure>, String> {
+pub(super) fn figures(instance: &Instance, host: &Host) -> Result<Vec<Datum>, String> {
     let mut all = latencies(instance, host);
     all.extend(bandwidths(instance, host));
     let release = instance.stressng_meta.as_ref().and_then(|meta| meta.version.as_deref());
@@ -181,8 +180,8 @@ fn figure(
     case: &[(&str, Value)],
     (metric, unit): (&str, Unit),
     value: f64,
-) -> Figure {
-    Figure {
+) -> Datum {
+    Datum {
         experiment: experiment.to_owned(),
         case: case.iter().fold(CaseId::new(), |all, (name, value)| all.with(name, value.clone())),
         metric: metric.to_owned(),
@@ -200,7 +199,7 @@ fn figure(
 }
 
 /// Random chains where nodes of 16 bytes cost what lines do.
-fn latencies(instance: &Instance, host: &Host) -> Vec<Figure> {
+fn latencies(instance: &Instance, host: &Host) -> Vec<Datum> {
     let data = host.cache.levels.iter().filter(|cache| cache.kind != CacheKind::Instruction);
     let sizes: Vec<u64> = data.map(|cache| cache.size_bytes).collect();
     let is_asked = |bytes: u64| {
@@ -230,7 +229,7 @@ fn latencies(instance: &Instance, host: &Host) -> Vec<Figure> {
 
 /// Main memory on one node: of each operation the largest buffers of all threads, if they are well
 /// beyond the last caches.
-fn bandwidths(instance: &Instance, host: &Host) -> Vec<Figure> {
+fn bandwidths(instance: &Instance, host: &Host) -> Vec<Datum> {
     let cpus = host.cpu.usable().len() as u64;
     let last = host.cache.levels.last();
     let last = last.map_or(0, |cache| cache.size_bytes * cache.shared_by.len() as u64);
@@ -261,7 +260,7 @@ fn bandwidths(instance: &Instance, host: &Host) -> Vec<Figure> {
 }
 
 impl Stressor {
-    fn figure(&self, instance: &Instance, host: &Host) -> Option<Figure> {
+    fn figure(&self, instance: &Instance, host: &Host) -> Option<Datum> {
         let is_x86 = host.cpu.arch == host::Arch::X86_64;
         let rates = instance.stressng.get(self.name).filter(|_| is_x86 || !self.only_x86)?;
         let cpus = host.cpu.usable().len();
@@ -289,7 +288,7 @@ impl Stressor {
         let one = figure(self.experiment, &case, (self.metric, unit), found);
         let root = OPEN.sqrt();
         let note = format!("stress-ng's {}: {}", self.name, self.difference);
-        Some(Figure { ci: Some((found / root, found * root)), notes: vec![note], ..one })
+        Some(Datum { ci: Some((found / root, found * root)), notes: vec![note], ..one })
     }
 }
 

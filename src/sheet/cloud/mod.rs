@@ -12,7 +12,6 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What is known of an instance.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Instance {
     /// Provider and instance type: `aws/m7i.large`.
@@ -27,7 +26,6 @@ pub struct Instance {
     pub stressng_meta: Option<Meta>,
 }
 
-/// A row of sc-membench.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "(u64, String, f64, f64, f64, u64)")]
 pub struct Row {

@@ -18,20 +18,17 @@ pub const THROTTLED: &str = "throttled";
 /// Virtual CPUs that the host moved: likewise.
 pub const MOVED_CPUS: &str = "moved_cpus";
 
-/// A condition with what it does.
 pub struct Cause {
     /// What findings call it.
     pub name: &'static str,
     /// Prefixes of the ids of experiments that it can touch; empty means all.
     pub touches: &'static [&'static str],
-    /// Verdicts that it can explain.
     pub explains: &'static [Verdict],
     /// What predictions call the condition where they counted it in: it is then no cause of a miss.
     pub counted_as: Option<Counted>,
     /// Whether it may cost more than what a prediction counted in, and so explains a miss anyway.
     pub may_cost_more: bool,
     pub fact: Fact,
-    /// The cause, as a clause.
     pub text: &'static str,
     /// Which figures of these experiments it can touch.
     pub scope: Scope,
@@ -39,7 +36,6 @@ pub struct Cause {
     pub advice: &'static str,
 }
 
-/// Which figures a cause can touch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     All,
@@ -56,7 +52,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Whether a figure is one of them.
     pub fn has(self, figure: &Figure) -> bool {
         // Files in memory wait for no device.
         let in_memory = figure.at.get("ground").and_then(|ground| ground.text()) == Some("memory");

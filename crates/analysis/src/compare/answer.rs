@@ -3,7 +3,7 @@
 use super::conditions::about;
 use super::{Against, Compared, Direction, Outcome, Source, Untested, table};
 use crate::figure::Figure;
-use crate::gather::{ends, gathered};
+use crate::gather::gathered;
 use crate::health::{Health, health};
 use crate::names::around;
 use crate::verdict::is_speed;
@@ -12,7 +12,7 @@ use record::quantity::render;
 use record::run::Run;
 use record::unit::Unit;
 use serde::Serialize;
-use stats::interval::median_order;
+use stats::compare::family::centre;
 use stats::quantile::median;
 
 /// Findings of one experiment in one direction: an operation that became slower has a longer
@@ -25,7 +25,6 @@ pub struct Effect<'of, 'a> {
 }
 
 impl<'a> Effect<'_, 'a> {
-    /// The greatest of its changes.
     pub fn greatest(&self) -> &Compared<'a> {
         self.figures[0]
     }
@@ -36,7 +35,6 @@ impl<'a> Effect<'_, 'a> {
         (least.exp(), self.greatest().size().exp())
     }
 
-    /// The widest interval of its ratios.
     pub fn interval(&self) -> Option<(f64, f64)> {
         let width = |ends: &(f64, f64)| ends.1 / ends.0;
         let all = self.figures.iter().filter_map(|one| one.interval());
@@ -44,7 +42,6 @@ impl<'a> Effect<'_, 'a> {
     }
 }
 
-/// How far a comparison is to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confidence {
     pub level: Level,
@@ -81,7 +78,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// The spelling in files and reports.
     pub fn text(self) -> &'static str {
         match self {
             Level::Low => "low",
@@ -109,10 +105,10 @@ const VARIATION: &str = "run-to-run variation, until three runs are stored";
 pub struct Speed {
     /// The family: `cpu`, `fs` …
     pub family: String,
-    /// How many times as fast the new run is, or the run beside a report: the median over the
-    /// figures.
+    /// How many times as fast the new run is: the median over the experiments, of which each has the
+    /// median of its figures. For the run beside a report, the median over the figures.
     pub factor: f64,
-    /// Its interval: where the median of such figures lies, and what runs of an unchanged machine
+    /// Its interval ([`centre`]): what experiments of the family, and runs of an unchanged machine,
     /// differ by. `None` beside a report.
     pub interval: Option<(f64, f64)>,
     /// Times and rates that both have.
@@ -129,23 +125,18 @@ fn times_as_fast(metric: &Metric, new_over_base: f64) -> Option<f64> {
     }
 }
 
-/// One family by the logarithms of its figures' factors, each with the reach of the variation
-/// between runs.
-fn speed(family: &str, figures: &[(f64, f64)]) -> Option<Speed> {
-    let logs: Vec<f64> = figures.iter().map(|(log, _)| *log).collect();
-    let reaches: Vec<f64> = figures.iter().map(|(_, reach)| *reach).collect();
-    let (middle, reach) = (median(&logs)?, median(&reaches)?);
-    // Of few figures the ends are the least and the greatest.
-    let (low, high) = match median_order(&logs) {
-        Some(ends) => (ends.low, ends.high),
-        None => ends(logs.iter().copied()),
-    };
-    let (low, high) = (middle - (middle - low).hypot(reach), middle + (high - middle).hypot(reach));
+/// One family by its experiments: the logarithms of their figures' factors, each with the reach of
+/// the variation between runs.
+fn speed(family: &str, experiments: &[Vec<(f64, f64)>]) -> Option<Speed> {
+    let logs = |figures: &Vec<(f64, f64)>| figures.iter().map(|(log, _)| *log).collect();
+    let logs: Vec<Vec<f64>> = experiments.iter().map(logs).collect();
+    let reaches: Vec<f64> = experiments.iter().flatten().map(|(_, reach)| *reach).collect();
+    let (middle, half) = centre(&logs, median(&reaches)?)?;
     Some(Speed {
         family: family.to_owned(),
         factor: middle.exp(),
-        interval: Some((low.exp(), high.exp())),
-        figures: figures.len(),
+        interval: Some(((middle - half).exp(), (middle + half).exp())),
+        figures: reaches.len(),
     })
 }
 
@@ -177,15 +168,18 @@ impl<'a> Against<'a> {
         speeds.collect()
     }
 
-    /// How much faster the new run is, by family, whether single figures are decided or not.
+    /// How much faster the new run is, by family, whether single figures are decided or not. A figure
+    /// that is not tested for lack of stored runs does not count.
     pub fn families(&self) -> Vec<Speed> {
         let log = |one: &Compared<'a>| {
             let factor = times_as_fast(one.metric, one.ratio()?)?;
-            Some((one.base.family(), (factor.ln(), one.band.between.reach())))
+            let experiment = (one.base.family(), one.base.experiment.as_str());
+            Some((experiment, (factor.ln(), one.band.between.reach())))
         };
-        let is_shown = |one: &&Compared| one.outcome != Outcome::Untested(Untested::History);
-        let families = gathered(self.figures.iter().filter(is_shown).filter_map(log)).into_iter();
-        families.filter_map(|(family, figures)| speed(family, &figures)).collect()
+        let counts = |one: &&Compared| one.outcome != Outcome::Untested(Untested::History);
+        let experiments = gathered(self.figures.iter().filter(counts).filter_map(log)).into_iter();
+        let families = gathered(experiments.map(|((family, _), figures)| (family, figures)));
+        families.into_iter().filter_map(|(family, all)| speed(family, &all)).collect()
     }
 
     /// The name of the report: `R1`.
@@ -266,18 +260,16 @@ mod tests {
     use super::speed;
 
     #[test]
-    fn a_family_has_the_median_of_its_factors_within_what_runs_differ_by() {
-        let logs: Vec<(f64, f64)> = (-4..=4).map(|n| (f64::from(n) * 0.01 + 0.2, 0.03)).collect();
-        let found = speed("cpu", &logs).expect("has figures");
-        assert_eq!((found.family.as_str(), found.figures), ("cpu", 9));
+    fn a_family_has_the_median_of_its_experiments_within_what_they_differ_by() {
+        let experiment = |centre: f64| (-4..=4).map(move |n| (centre + f64::from(n) * 0.01, 0.03));
+        let experiments = [0.1, 0.2, 0.9].map(|centre| experiment(centre).collect());
+        let found = speed("cpu", &experiments).expect("has figures");
+        assert_eq!((found.family.as_str(), found.figures), ("cpu", 27));
         assert!((found.factor - 0.2_f64.exp()).abs() < 1e-12);
-        // The order statistic's ends are 0.17 and 0.23: three hundredths, and three between runs.
         let (low, high) = found.interval.expect("has one");
-        let half = 0.03_f64.hypot(0.03);
-        assert!((low.ln() - (0.2 - half)).abs() < 1e-12, "{low}");
-        assert!((high.ln() - (0.2 + half)).abs() < 1e-12, "{high}");
-        let few = speed("cpu", &logs[..2]).and_then(|few| few.interval).expect("has one");
-        assert!((few.0.ln() - (0.165 - 0.005_f64.hypot(0.03))).abs() < 1e-12, "{few:?}");
+        assert!(((low * high).ln() - 0.4).abs() < 1e-12, "{low} {high}");
+        // Farther than runs of an unchanged machine differ by, and not as far as one experiment is.
+        assert!((0.03..0.7).contains(&(high.ln() - 0.2)), "{high}");
         assert_eq!(speed("cpu", &[]), None);
     }
 }

@@ -20,13 +20,11 @@ const LEAST: f64 = 0.5;
 pub struct Band {
     /// Least |ratio - 1| of a finding.
     pub share: f64,
-    /// Where it is from.
     pub source: Source,
     /// The between-run variance that it, the test and the interval rest on.
     pub between: BetweenRuns,
 }
 
-/// Where a band is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// The starting value of the metric's kind: fewer than three stored runs have the figure.
@@ -51,7 +49,6 @@ impl Source {
 /// What stored runs say of the figures of one comparison.
 pub(super) struct Learnt {
     by_key: BTreeMap<Key, Scatter>,
-    /// By family and kind.
     alike: BTreeMap<(String, Kind), Prior>,
 }
 

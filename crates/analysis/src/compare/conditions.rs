@@ -46,7 +46,6 @@ pub enum Class {
 }
 
 impl Class {
-    /// The spelling in files and reports.
     pub fn text(self) -> &'static str {
         match self {
             Class::Machine => "machine",
@@ -79,7 +78,6 @@ pub struct About {
     pub unfinished: Option<&'static str>,
 }
 
-/// A run in a few words.
 pub fn about(run: &Run) -> About {
     let header = &run.header;
     let text = |pointer: &str| header.host.pointer(pointer).and_then(Value::as_str);
@@ -312,11 +310,7 @@ impl Found {
         };
         let ratio = before.max(floor) / after.max(floor);
         if !(0.5..=2.0).contains(&ratio) {
-            let told = |value: f64| match name.ends_with("_bytes") {
-                true => render(value, Unit::B),
-                false => digits(value),
-            };
-            self.add(Class::State, name, &told(before), &told(after));
+            self.add(Class::State, name, from, to);
         }
     }
 

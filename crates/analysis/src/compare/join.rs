@@ -10,28 +10,21 @@ use record::run::Run;
 use record::unit::Unit;
 use std::collections::{BTreeMap, HashMap};
 
-/// A figure with a value in both runs.
 #[derive(Debug)]
 pub struct Joined<'a> {
-    /// In the base run.
     pub base: &'a Figure,
-    /// In the new run.
     pub new: &'a Figure,
-    /// Of the base run.
     pub metric: &'a Metric,
     /// Its place among the base run's figures.
     pub index: usize,
 }
 
-/// A figure, case or experiment that cannot be compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incomparable<'a> {
-    /// As either run has it.
     pub figure: &'a Figure,
     pub why: Why,
 }
 
-/// Why a figure cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     /// The new run did not plan it.

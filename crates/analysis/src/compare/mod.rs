@@ -36,32 +36,24 @@ use stats::compare::{Evidence, Pair, compare as tested};
 use stats::interval::Interval as Ends;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A run with its figures.
 #[derive(Debug)]
 pub struct Measured<'run> {
     pub run: &'run Run,
-    /// Its figures: all, or those that were asked for.
     pub figures: Vec<Figure>,
 }
 
-/// Runs compared with the first of them.
 #[derive(Debug)]
 pub struct Comparison<'a> {
-    /// What the others are compared with.
     pub base: &'a Measured<'a>,
-    /// The others, in the order given.
     pub against: Vec<Against<'a>>,
 }
 
-/// One run compared with the base.
 #[derive(Debug)]
 pub struct Against<'a> {
     pub new: &'a Measured<'a>,
-    /// Whether both are of the same machine.
     pub same_machine: bool,
     /// In what the two machines differ, if they do.
     pub apart: Option<String>,
-    /// Differences in the conditions.
     pub conditions: Vec<Condition>,
     /// Figures that both have, in the order of the base.
     pub figures: Vec<Compared<'a>>,
@@ -71,12 +63,9 @@ pub struct Against<'a> {
     pub incomparable: Vec<Incomparable<'a>>,
 }
 
-/// One figure in both runs.
 #[derive(Debug)]
 pub struct Compared<'a> {
-    /// In the base run.
     pub base: &'a Figure,
-    /// In the new run.
     pub new: &'a Figure,
     /// What it is; the unit is that of both.
     pub metric: &'a Metric,
@@ -84,7 +73,6 @@ pub struct Compared<'a> {
     pub change: Change,
     /// Two-sided p before any correction; `None` where nothing was tested.
     pub p: Option<f64>,
-    /// What came of it.
     pub outcome: Outcome,
     /// Whether cycles were compared: a figure of the core whose clocks differ.
     pub in_cycles: bool,
@@ -94,13 +82,11 @@ pub struct Compared<'a> {
     pub reasons: Vec<String>,
 }
 
-/// What the comparison says of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Finding(Direction),
     /// No change exceeds the variation of an unchanged machine.
     Quiet,
-    /// It was not tested.
     Untested(Untested),
 }
 
@@ -119,12 +105,9 @@ pub enum Direction {
     Down,
 }
 
-/// Why a figure was not tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Untested {
-    /// A run is a published machine.
     Published,
-    /// One of the two has no interval.
     NoInterval,
     /// A value, or an end of its interval, is not positive: there is a difference, no ratio.
     NotPositive,
@@ -186,7 +169,6 @@ impl Compared<'_> {
         self.change.difference()
     }
 
-    /// The interval of the ratio or of the difference.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.change.interval().map(|ends| (ends.low, ends.high))
     }
@@ -239,7 +221,6 @@ impl<'a> Against<'a> {
         quiet
     }
 
-    /// How many figures were tested.
     pub fn tested(&self) -> usize {
         let is_tested = |one: &&Compared| !matches!(one.outcome, Outcome::Untested(_));
         self.figures.iter().filter(is_tested).count()
@@ -254,7 +235,6 @@ impl<'a> Against<'a> {
 }
 
 impl Comparison<'_> {
-    /// Whether any run differs in any figure.
     pub fn has_finding(&self) -> bool {
         let figures = self.against.iter().flat_map(|against| &against.figures);
         figures.into_iter().any(|one| one.finding().is_some())
@@ -292,7 +272,6 @@ fn against<'a>(base: &'a Measured, new: &'a Measured, history: &History) -> Agai
     }
 }
 
-/// Tests what can be tested, series by series.
 fn judged<'a>(
     base_run: &Run,
     new_run: &Run,
@@ -356,7 +335,6 @@ fn settle_derived(all: &mut [Compared]) {
     }
 }
 
-/// A figure as the test takes it.
 struct Prepared {
     base: Point,
     new: Point,
@@ -424,7 +402,6 @@ fn ends(figure: &Figure) -> Option<Ends> {
     Some(Ends { low, high, confidence: figure.confidence.unwrap_or(CELL) })
 }
 
-/// Whether both runs have the same value and the same interval.
 fn is_same(prepared: &Prepared) -> bool {
     prepared.base == prepared.new
 }

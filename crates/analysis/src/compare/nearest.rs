@@ -14,10 +14,8 @@ const NEAREST: [&str; 2] = ["nearest", "otherwise"];
 /// A published figure and the nearest one of ours.
 #[derive(Clone, Copy, Debug)]
 pub struct Near<'a> {
-    /// What the report prints.
     pub published: &'a Figure,
     pub figure: &'a Figure,
-    /// The fact that names it.
     fact: &'static str,
 }
 
@@ -32,7 +30,6 @@ impl<'a> Near<'a> {
         self.text("moves")
     }
 
-    /// The figure as the report prints it.
     pub fn printed(&self) -> &'a str {
         printed(self.published).unwrap_or_default()
     }
@@ -70,7 +67,6 @@ pub fn table(figure: &Figure) -> Option<&str> {
     figure.at.get("source").and_then(Value::text)
 }
 
-/// A published figure as the report prints it.
 pub fn printed(figure: &Figure) -> Option<&str> {
     text(figure, "printed")
 }

@@ -102,7 +102,6 @@ fn clock(one: &Compared) -> Option<String> {
     Some(format!("core clock {} → {} GHz{note}", digits(base / 1e9), digits(new / 1e9)))
 }
 
-/// Disturbed rounds in one of the runs, by what.
 fn disturbed(run: &Run, figure: &Figure, name: &str) -> Option<String> {
     let stats: &Stats = figure.stats.as_ref()?;
     if !stats.used_disturbed || stats.disturbed == 0 {

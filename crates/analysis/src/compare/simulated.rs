@@ -122,7 +122,6 @@ fn round(experiment: usize, n: u32) -> Round {
     }
 }
 
-/// The findings of two runs, by label.
 fn found(base: &Run, new: &Run) -> Vec<String> {
     let runs = [base, new].map(|run| Measured { run, figures: figures(run) });
     let comparison = compare(&runs, &History::default()).unwrap();

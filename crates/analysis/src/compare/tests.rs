@@ -459,7 +459,7 @@ fn what_differs_around_runs_is_told_the_most_telling_first() {
         "setting thp: madvise → always",
         "plumb version: 0.1.0 → 0.2.0",
         "clocks core clock: 3.20 GHz → 2.88 GHz",
-        "state load_1m: 0.12 → 9.50",
+        "state load_1m: 0.12 → 9.5",
     ];
     assert_eq!(told, expected, "small loads and moving numbers are no news");
 }

@@ -7,7 +7,6 @@ use record::key::CaseId;
 use record::run::Run;
 use record::unit::Unit;
 
-/// A row of a goal.
 pub fn row(name: &str, goal: Goal) -> Row {
     Row {
         name: name.into(),
@@ -21,7 +20,6 @@ pub fn row(name: &str, goal: Goal) -> Row {
     }
 }
 
-/// A rival that is here.
 pub fn rival(name: &str) -> Rival {
     Rival {
         name: name.into(),
@@ -32,7 +30,6 @@ pub fn rival(name: &str) -> Rival {
     }
 }
 
-/// A pairing with some rows.
 pub fn pairing(rival: &str, name: &str, rows: Vec<Row>) -> Pairing {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect();
     Pairing {
@@ -61,7 +58,6 @@ pub fn pair(of: &Pairing, n: u32, ours: Vec<f64>, theirs: Vec<f64>) -> Pair {
     }
 }
 
-/// How a pairing ended.
 pub fn end(of: &Pairing, outcome: Ending, why: Option<&str>) -> PairingEnd {
     PairingEnd {
         rival: of.rival.clone(),
@@ -142,7 +138,6 @@ pub fn events() -> Vec<Event> {
     events
 }
 
-/// A crosscheck's own record.
 pub fn run_of_plumb() -> Run {
     let mut header = sample::header();
     header.options.preset = CROSSCHECK.into();
@@ -163,7 +158,6 @@ pub fn run_of_plumb() -> Run {
     run
 }
 
-/// A run that had one added.
 pub fn added() -> Run {
     let mut run = sample::run();
     events().into_iter().for_each(|event| run.push(event));

@@ -18,7 +18,6 @@ fn with_goal(goal: Goal) -> Pairing {
     pairing("perf", "basic", vec![row("", goal)])
 }
 
-/// Asks what becomes of some ratios.
 fn check(goal: Goal, ratios: &[f64], verdict: Verdict) {
     let run = run_of(turns(&with_goal(goal), ratios));
     let found = rows(&run);

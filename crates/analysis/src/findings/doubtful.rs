@@ -79,7 +79,6 @@ fn unended(figures: &[Figure], named: &Named) -> Option<Finding> {
     Some(Finding::new(Severity::Warning, "unended", text).about(about))
 }
 
-/// Figures that had to be taken from disturbed rounds.
 fn disturbed(run: &Run, figures: &[Figure], named: &Named) -> Option<Finding> {
     let resting = having(figures, |figure| figure.notes.has(NoteKind::Disturbed));
     if resting.is_empty() {

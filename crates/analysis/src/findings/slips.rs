@@ -5,7 +5,6 @@ use crate::figure::Figure;
 use crate::gather::gathered;
 use record::key::Value;
 
-/// A finding for each slip of an experiment, with the figures that have it.
 pub(super) fn findings(figures: &[Figure], named: &Named) -> Vec<Finding> {
     let slips = figures.iter().filter_map(|figure| {
         let slip = figure.at.get("slip").and_then(Value::text)?;

@@ -58,7 +58,6 @@ pub(super) fn alone_rounds<'run>(
 }
 
 impl<'run> Rounds<'run> {
-    /// The alone samples of some rounds.
     fn probed<'own>(
         &self,
         rounds: impl Iterator<Item = &'own RoundSamples<'run>>,

@@ -8,7 +8,6 @@ use record::metric::Metric;
 use record::view::View;
 use std::collections::BTreeMap;
 
-/// An experiment of one series.
 pub(super) fn planned(
     id: &str,
     title: &str,
@@ -42,7 +41,6 @@ pub(super) fn planned(
     }
 }
 
-/// Its figures in the summary.
 fn keys(id: &str) -> Vec<KeyFigure> {
     let all: &[KeyFigure] = match id {
         "clock.rate" => &[KeyFigure::new("counter", "", "counter", "")],

@@ -10,15 +10,12 @@ pub struct Card {
     /// The family and the file: `family.file`.
     pub id: &'static str,
     pub title: &'static str,
-    /// What its cases yield.
     pub metrics: &'static [Metric],
     /// Its parameters: those of a case, in canonical order, then settings.
     pub params: &'static [Param],
     /// Experiments whose figures its sizes or predictions use.
     pub after: &'static [&'static str],
-    /// How it is repeated.
     pub repeat: Repeat,
-    /// Whether it shares passes.
     pub isolation: Isolation,
     /// What it cannot do without.
     pub needs: &'static [Need],
@@ -80,15 +77,10 @@ pub enum Claim {
 /// What an experiment cannot do without; missing ones are skips with a reason, in planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    Root,
     /// A writable directory on a real file system.
     Directory,
-    /// More than one NUMA node.
     Numa,
-    /// More than one allowed CPU.
     TwoCpus,
-    /// An architecture (`x86_64`, `aarch64`).
-    Arch(&'static str),
 }
 
 /// A parameter: of the case's identity, or a setting of the apparatus.

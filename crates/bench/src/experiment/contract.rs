@@ -29,7 +29,6 @@ pub struct Files {
     pub make: MakeFiles,
     /// Stated time that this takes on a slow device of the kind that is there.
     pub cost: fn(&Site, &Series) -> Duration,
-    /// Whether a series has such files.
     pub has: fn(&Series) -> bool,
 }
 
@@ -40,9 +39,7 @@ pub trait Experiment: Sync + 'static {
     const CARD: &'static Card;
     /// Its manual: the header of its file ([`crate::manual!`]).
     const MANUAL: &'static str;
-    /// The order of the cases in a round.
     const ORDER: Order = Order::Shuffled;
-    /// Stated cost of a round.
     const ROUND_COST: fn(&Site, &Series) -> Duration = shared_round_cost;
     /// What the bench sees to by itself in a round: files that may hang, memory that may run out,
     /// time spent waiting for a CPU.
@@ -102,7 +99,6 @@ pub trait Experiment: Sync + 'static {
         Vec::new()
     }
 
-    /// What a derived metric should be.
     fn derived_law(_: Facts, _: &CaseId, _: &Metric) -> Option<Prediction> {
         None
     }
@@ -143,19 +139,23 @@ fn offered<E: Experiment>(site: &Site, params: &Params) -> Vec<E::Case> {
     cases
 }
 
-/// The series of the cases that parameters ask for, with their far end.
 fn series_of_cases<E: Experiment>(site: &Site, params: &Params) -> Result<Offer, Skip> {
     let all = chosen(offered::<E>(site, params), params).into_iter();
     let is_left =
         |case: &E::Case| params.only.as_ref().is_none_or(|only| only.contains(&case.id()));
     let cases = once_each(all.filter_map(E::complete).filter(is_left));
-    let mut offer = E::series(site, cases, params)?;
+    with_far(E::series(site, cases, params)?, E::CARD, site, params)
+}
+
+/// The same with the parameter of the far end, where the experiment has one. Errors: the quick preset
+/// has no such case.
+fn with_far(mut offer: Offer, card: &Card, site: &Site, params: &Params) -> Result<Offer, Skip> {
     let is_nothing = offer.series.is_empty() && offer.skipped.is_empty();
     if is_nothing && params.only.is_none() && params.preset == Preset::Quick {
         let skip = Skip::because("the quick preset has no such case");
         return Err(skip.needs("--preset standard"));
     }
-    if E::CARD.params.iter().any(|param| param.name == FAR) {
+    if card.params.iter().any(|param| param.name == FAR) {
         let measured = offer.series.iter_mut().flat_map(|series| &mut series.cases);
         let skipped = offer.skipped.iter_mut().map(|(id, _)| id);
         for id in measured.map(|case| &mut case.id).chain(skipped) {

@@ -62,7 +62,6 @@ impl<T: Field> Field for Option<T> {
 
 /// The case of an experiment: what [`crate::case!`] declares.
 pub trait Fields: Clone + PartialEq + 'static {
-    /// Its parameters, in the order of its fields.
     const PARAMS: &'static [Param];
 
     fn id(&self) -> CaseId;

@@ -107,7 +107,6 @@ pub fn rehearsal(series: Series, cpus: Vec<usize>, calibration: Calibration) -> 
     }
 }
 
-/// Works on a thread of its own, because a bench pins its thread.
 pub fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(work).join().expect("does not panic"))
 }

@@ -15,7 +15,6 @@ impl Known {
         self.values.insert(key, value);
     }
 
-    /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -25,7 +24,6 @@ impl Known {
         self.values.get(&Key::new(experiment, case, metric)).copied()
     }
 
-    /// All figures of an experiment's metric with their cases, in case order.
     pub fn figures<'known>(
         &'known self,
         experiment: &'known str,
@@ -43,7 +41,6 @@ impl Known {
 pub struct DerivedValue {
     /// Case: one of `derivable`.
     pub case: CaseId,
-    /// Metric: a derived one of the card.
     pub metric: &'static str,
     /// Value in the metric's unit.
     pub value: f64,

@@ -47,7 +47,6 @@ pub fn facts(site: &Site, has_far: bool) -> Vec<(String, Value)> {
     all
 }
 
-/// The far end's CPU that a case names.
 pub fn far_cpu(case: &Case) -> Option<usize> {
     usize::try_from(case.at.get("far_cpu")?.int()?).ok()
 }

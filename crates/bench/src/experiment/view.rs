@@ -30,7 +30,6 @@ enum Shape {
 }
 
 impl ViewCard {
-    /// A metric over a parameter.
     pub const fn line(over: &'static str, metric: &'static str) -> Self {
         Self::shaped(Shape::Line { over, metric })
     }
@@ -40,7 +39,6 @@ impl ViewCard {
         Self::shaped(Shape::Curve { along, x, y })
     }
 
-    /// A metric in the cells of a matrix.
     pub const fn matrix(rows: &'static str, columns: &'static str, metric: &'static str) -> Self {
         Self::shaped(Shape::Matrix { rows, columns, metric })
     }
@@ -56,7 +54,6 @@ impl ViewCard {
         Self::shaped(Shape::Spans { timeline, table })
     }
 
-    /// A bar per case.
     pub const fn bars(metric: &'static str) -> Self {
         Self::shaped(Shape::Bars { metric })
     }
@@ -134,7 +131,6 @@ impl ViewCard {
         }
     }
 
-    /// The owned form for the plan.
     pub fn view(&self) -> View {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let (log_x, log_y) = (self.log_x, self.log_y);

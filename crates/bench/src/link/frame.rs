@@ -7,7 +7,6 @@ use thiserror::Error;
 
 /// No message is longer; a longer length is a broken or hostile peer.
 pub const FRAME_BYTES_MAX: usize = 256 << 20;
-/// Bytes of the length before a frame.
 const LENGTH_BYTES: usize = 4;
 /// A buffer that grew beyond this is given back once it is empty, in bytes.
 const KEPT_BYTES: usize = 64 << 10;

@@ -26,7 +26,6 @@ pub struct Endpoint {
 /// Which moments a calibration should take its time over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibrateOrder {
-    /// CPU to pin to.
     pub cpu: usize,
     /// Windows of the counter's calibration.
     pub windows: u32,
@@ -34,7 +33,6 @@ pub struct CalibrateOrder {
     pub window_ns: u64,
 }
 
-/// One round of one series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoundOrder {
     /// The series, sizes resolved, cases in the order in which to measure them.
@@ -104,7 +102,6 @@ pub struct RunOrder {
     pub token: String,
 }
 
-/// From the session to a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
     Calibrate(CalibrateOrder),
@@ -122,11 +119,9 @@ pub enum ToWorker {
 /// From a worker to the session. Nothing is sent while a round is timed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
-    /// Result of a calibration.
     Calibrated(Calibration),
     /// `prepare` made these files.
     Prepared(#[serde(with = "path::all")] Vec<PathBuf>),
-    /// The far end listens.
     Listening(Endpoint),
     /// A long `Once` is alive: seconds of it that have passed.
     Alive(f64),

@@ -40,7 +40,6 @@ pub fn deserialize<'text, D: Deserializer<'text>>(from: D) -> Result<PathBuf, D:
     Written::deserialize(from).map(Into::into)
 }
 
-/// One that may be absent.
 pub mod maybe {
     use super::{Deserialize, Deserializer, PathBuf, Serialize, Serializer, Written};
 

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// Those that wait, the oldest first.
 pub struct Waiting<T> {
     most: usize,
     all: VecDeque<(Instant, T)>,
@@ -12,14 +11,12 @@ pub struct Waiting<T> {
 /// Why one waits no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// Its time is over.
     Late,
     /// It was the oldest of too many.
     Crowded,
 }
 
 impl<T> Waiting<T> {
-    /// For at most so many.
     pub fn new(most: usize) -> Waiting<T> {
         Waiting { most, all: VecDeque::new() }
     }

@@ -315,7 +315,6 @@ impl Bench {
         }
     }
 
-    /// What goes before each visit of a case.
     fn before_visit(&mut self, case: &Case) {
         if self.hazards.memory == Claim::OfCase {
             self.say_memory_is_for([case]);

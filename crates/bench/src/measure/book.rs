@@ -14,7 +14,6 @@ pub const EVENTS_MAX: usize = 20_000;
 /// Significant digits that a recorded value keeps.
 const DIGITS: i32 = 10;
 
-/// The pages of one round.
 #[derive(Debug)]
 pub struct Book {
     series: String,
@@ -28,7 +27,6 @@ pub struct Book {
 }
 
 impl Book {
-    /// An empty book of a round.
     pub fn new(order: &RoundOrder) -> Self {
         Book {
             series: order.series.label(),

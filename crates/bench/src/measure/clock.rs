@@ -20,7 +20,6 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The clock that a calibration chose.
     pub fn from_calibration(calibration: &Calibration) -> Self {
         if calibration.source == CLOCK_GETTIME {
             Clock::Monotonic

@@ -9,7 +9,6 @@ use metal::counter::CycleCounter;
 use metal::kernel::{chain_multiply, chain_rotate};
 use std::hint::black_box;
 
-/// Windows of one look at the clock, and their length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Windows {
     /// How many, rotations and multiplications together.
@@ -42,7 +41,6 @@ pub struct Estimate {
 const INTEGER_TOLERANCE: f64 = 0.01;
 /// Looks of an estimate, if earlier ones say nothing.
 const LOOKS: usize = 3;
-/// Relative width of a mode.
 const MODE_WIDTH: f64 = 0.005;
 
 /// Takes the core clock of the calling thread again and again.

@@ -16,7 +16,6 @@ const TOKEN_BYTES: usize = 16;
 trait Orders: Read + AsFd + Send {}
 impl<R: Read + AsFd + Send> Orders for R {}
 
-/// One round at the far end.
 pub struct FarEnd {
     order: RoundOrder,
     around: Surroundings,
@@ -41,7 +40,6 @@ impl FarEnd {
         self.around.leave()
     }
 
-    /// The order of this round.
     pub fn order(&self) -> &RoundOrder {
         &self.order
     }

@@ -15,7 +15,6 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Speaks to the session.
     pub fn new(writer: impl Write + Send + 'static) -> Self {
         Heartbeat { writer: Box::new(writer), last: None, outcome: Ok(()) }
     }

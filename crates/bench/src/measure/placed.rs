@@ -15,7 +15,6 @@ pub(super) const HUGE_SHARE_LEAST: f64 = 0.95;
 /// Memory that was touched and verified.
 pub struct Placed {
     pub mapping: Mapping,
-    /// Share of it in huge pages.
     pub huge_share: f64,
     /// Node that the memory was asked to be on; it is, unless a note says that this could not be
     /// verified.
@@ -32,7 +31,6 @@ const THP_SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 #[derive(Debug, thiserror::Error)]
 #[error("only {share:.3} of the memory is in huge pages, as requested ({how}); {way_out}")]
 pub struct TooFewHuge {
-    /// Share of the memory that is in them.
     pub share: f64,
     /// Bytes of the memory that were in huge pages: so much of them there was.
     pub huge_bytes: u64,

@@ -26,7 +26,6 @@ const GROWTH_MAX: f64 = 10.0;
 const QUARTETS_MAX: usize = 100;
 /// Quartets of a case at least.
 const QUARTETS_MIN: usize = 6;
-/// The same in a rehearsal.
 const QUARTETS_MIN_REHEARSAL: usize = 2;
 
 /// Least length of a batch that METHOD §2 allows, in ns.
@@ -72,7 +71,6 @@ impl Goal {
     }
 }
 
-/// The batch that a search found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batch {
     pub operations: u64,
@@ -100,9 +98,7 @@ impl Batch {
 /// Times batches and quartets towards a goal; to be copied into the thread that measures.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
-    /// The clock of the windows.
     pub clock: Clock,
-    /// What is aimed at.
     pub goal: Goal,
     /// Reads how wide the core is at each batch boundary; none where the probes would not see all
     /// cores that the case uses, or cannot be read here.
@@ -133,7 +129,6 @@ pub fn samples(quartets: &[Quartet], k: u64) -> Vec<f64> {
     quartets.iter().map(each).collect()
 }
 
-/// The turns of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turns<T> {
     /// All but those that failed a check of their own.
@@ -142,7 +137,6 @@ pub struct Turns<T> {
     pub readings: Vec<Reading>,
     /// Turns that failed a check of their own.
     pub refused: u32,
-    /// Turns wanted at least.
     pub wanted: usize,
 }
 

@@ -18,7 +18,6 @@ const BUDGET_SHARE: u32 = 10;
 /// How often the kernel is asked.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// How quiet it became.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settled {
     /// Time that syncfs and the wait took, in ns.

@@ -34,13 +34,10 @@ pub type CoreOverCase = Result<f64, String>;
 
 /// A round's surroundings, from the warm-up on.
 pub struct Surroundings {
-    /// The clock of the round.
     pub clock: Clock,
-    /// The core clock of the measuring thread.
     pub core: CoreClock,
     cpu: usize,
     used: BTreeSet<usize>,
-    /// The CPUs that the measured case used.
     used_by_case: BTreeSet<usize>,
     /// The last estimate and when it ended, in ticks.
     last: (Estimate, u64),
@@ -51,9 +48,7 @@ pub struct Surroundings {
     warm_up_ns: f64,
     /// Migrations are no disturbance.
     is_free: bool,
-    /// Switches that are no disturbance.
     pub planned_switches: u64,
-    /// Major faults that are none.
     pub planned_major_faults: u64,
     account: Option<Account>,
     /// What was stolen in the cases in which the thread did not sleep, and their time, in ns.

@@ -108,12 +108,10 @@ impl Team {
         self.places.len()
     }
 
-    /// The numbers of those that are made.
     fn made(&self) -> Range<usize> {
         usize::from(self.is_led)..self.size()
     }
 
-    /// A word of all.
     #[inline]
     pub fn common(&self, word: usize) -> &AtomicU64 {
         &self.words[STRIDE + word]
@@ -125,7 +123,6 @@ impl Team {
         self.words.low_half(STRIDE + word)
     }
 
-    /// A word of a member's.
     #[inline]
     pub fn word(&self, member: usize, word: usize) -> &AtomicU64 {
         &self.words[STRIDE * (member + 2) + word]
@@ -141,7 +138,6 @@ impl Team {
         self.word(member, word).store(value, Ordering::Release);
     }
 
-    /// The seat of a member, for the one that takes it.
     pub fn seat(&self, number: usize) -> Seat<'_> {
         Seat::new(self, number)
     }
@@ -440,7 +436,6 @@ impl Running {
     }
 }
 
-/// Waits for the end of a member; its fault.
 fn ended(team: &Team, number: usize, member: Made) -> Option<Fault> {
     let ending = match member {
         Made::Process(child) => child.wait(),

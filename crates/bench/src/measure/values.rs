@@ -10,11 +10,9 @@ pub struct Values<'a> {
     pub(super) form: Form<'a>,
     /// What the probes around each value read.
     pub(super) readings: Vec<Reading>,
-    /// The values are of other CPUs than the measuring thread's.
     pub(super) is_apart: bool,
 }
 
-/// The form of values.
 pub(super) enum Form<'a> {
     Events(Vec<f64>),
     Counted(Vec<f64>, &'a Distribution),

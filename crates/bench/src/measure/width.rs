@@ -26,7 +26,6 @@ const OPERATIONS_A_TURN: f64 = (INDEPENDENT_A_TURN + 1) as f64;
 const BATCH_NS_MAX: f64 = 1e6;
 /// … nor is a turn that is longer in all.
 const TURN_NS_MAX: f64 = 5e6;
-/// Least steps of a chain.
 const LEAST_STEPS: u64 = 64;
 /// How long a look at the state of a core takes, in ns.
 const LOOK_NS: f64 = 1e6;
@@ -397,7 +396,6 @@ impl Stretches {
         self.from = (self.probe.clock.start(), units);
     }
 
-    /// What the thread did.
     pub fn done(self) -> Vec<Stretch> {
         self.list
     }

@@ -10,7 +10,7 @@ mod theirs;
 
 use crate::ours::is_of;
 use crate::read::version_behind;
-use crate::table::{Entry, Figure, TIME, entry};
+use crate::table::{Entry, Reading, TIME, entry};
 use crate::{Conditions, Pairing, Rival, Row, Statistic};
 use anyhow::{Result, bail, ensure};
 use bench::experiment::{Preset, Skip};
@@ -100,7 +100,7 @@ const ENTRY: Entry = Entry {
         .explained(P99),
 ]);
 
-const LATENESS: Figure = TIME.in_case(
+const LATENESS: Reading = TIME.in_case(
     "spacing={ns} load={load} clock={clock} policy={policy} {slack} idle_states={idle_states}",
     "",
 );
@@ -192,7 +192,6 @@ fn ranked(run: &Run, row: &Row, share: f64) -> Result<f64> {
     }
 }
 
-/// CPUs with a spinner.
 fn spun_on(conditions: &Conditions, sleep: Sleep) -> &[usize] {
     match sleep.load {
         "idle" => &[],

@@ -6,7 +6,7 @@
 
 use crate::ours::is_of;
 use crate::read::{ZERO, json, version_behind};
-use crate::table::{Entry, Figure, RATE, TIME, entry, words};
+use crate::table::{Entry, RATE, Reading, TIME, entry, words};
 use crate::{Conditions, Goal, MIB, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Preset::{self, Rehearsal, Standard, Thorough};
@@ -87,7 +87,7 @@ const LIBAIO: Entry = FIO
     .beside(&[OPERATIONS.explained(LIBAIO_DIFFERS), CPU.explained(LIBAIO_DIFFERS)]);
 
 /// Operations a second of all rounds together.
-const OPERATIONS: Figure = Figure {
+const OPERATIONS: Reading = Reading {
     unit: Unit::OpPerS,
     ..RATE
         .named("iops")
@@ -100,8 +100,8 @@ const OPERATIONS: Figure = Figure {
 };
 
 /// CPU time of an operation.
-const CPU: Figure =
-    Figure {
+const CPU: Reading =
+    Reading {
         unit: Unit::NsPerOp,
         ..TIME.named("cpu").metric("cpu").keyed(7).read("cpu").goal(Goal::AtMost).taken(
             Statistic::Own("CPU of all rounds over their operations", |run, row| {
@@ -240,7 +240,6 @@ fn operations(rounds: &[(f64, f64, f64)]) -> f64 {
     rounds.iter().map(|(count, ..)| count).sum()
 }
 
-/// The part of fio's answer that is read.
 #[derive(Deserialize)]
 struct Answer {
     jobs: Vec<Job>,

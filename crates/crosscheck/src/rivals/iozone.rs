@@ -1,7 +1,7 @@
 //! IOzone: a file written, read, and gone through at random, once each.
 
 use crate::Goal::{self, AtLeast, AtLeastNearly};
-use crate::table::{Entry, Figure, RATE, entry};
+use crate::table::{Entry, RATE, Reading, entry};
 use crate::{Conditions, Output, Pairing, Rival, Statistic};
 use bench::experiment::Preset::{Rehearsal, Standard};
 
@@ -90,13 +90,12 @@ const TABLE: [Entry; 2] = [
 
 const IOZONE: Entry = Entry { limit_s: 120, budget_s: 60, ..entry("iozone", "fs.io") };
 /// The report of this title beside plumb's reads of this case.
-const fn read(name: &'static str, title: &'static str, case: &'static str, goal: Goal) -> Figure {
+const fn read(name: &'static str, title: &'static str, case: &'static str, goal: Goal) -> Reading {
     let rate = RATE.named(name).metric("bandwidth").in_case(case, title).goal(goal);
     rate.taken(Statistic::MeanOfRounds).differs(READ)
 }
 
-/// The same of its writes.
-const fn write(name: &'static str, title: &'static str, case: &'static str, goal: Goal) -> Figure {
+const fn write(name: &'static str, title: &'static str, case: &'static str, goal: Goal) -> Reading {
     read(name, title, case, goal).differs(WRITE)
 }
 

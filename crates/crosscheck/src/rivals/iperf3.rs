@@ -2,7 +2,7 @@
 
 use super::loopback::{Ends, near_end};
 use crate::read::{ZERO, json};
-use crate::table::{Entry, Figure, RATE};
+use crate::table::{Entry, RATE, Reading};
 use crate::{Conditions, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Preset::{Rehearsal, Standard};
@@ -35,12 +35,12 @@ const DATAGRAMS: &str = "Both receivers use the system's socket buffer, which a 
     select first; plumb reads one clock at the receiver. Datagrams count once, at the receiver.";
 
 /// Bytes of whole connections, from plumb's side.
-const SENT: Figure = RATE
+const SENT: Reading = RATE
     .keyed(2)
     .read("tcp")
     .taken(Statistic::Own("bytes of whole connections over their time", whole));
 
-const DATAGRAMS_SENT: Figure =
+const DATAGRAMS_SENT: Reading =
     RATE.keyed(2).read("udp").taken(Statistic::MeanOfRounds).differs(DATAGRAMS);
 
 const IPERF3: Entry =

@@ -23,14 +23,12 @@ const TIMES_REHEARSAL: &str = "10";
 /// have.
 const CUT_MOST: f64 = 0.05;
 
-/// One of its loops, at one level, by how many.
 #[derive(Clone, Copy)]
 struct Loop {
     op: &'static str,
     stores: &'static str,
     level: &'static str,
     on_all: bool,
-    /// The least preset that has it.
     from: Preset,
 }
 

@@ -34,13 +34,11 @@ const SLEEP_NS: f64 = 1e6;
 /// The shortest interval that is asked of it, in seconds: the longest that it would choose by
 /// itself, and above the one from which on it does not take off what its clock costs.
 const ENOUGH_S: f64 = 0.1;
-/// lmbench's own number of repetitions.
 const REPETITIONS_MOST: f64 = 11.0;
 /// A program is ended after so many seconds: lat_mem_rd does not end on some machines.
 const LIMIT_S: u64 = 90;
 /// The file that some programs read or map.
 const FILE: &str = "lmbench.data";
-/// Its size in MiB.
 const FILE_MIB: u64 = 8;
 /// lmbench takes its size in units of this, in bytes.
 const UNIT_BYTES: u64 = 512;

@@ -9,18 +9,15 @@ pub(super) const fn near_end(program: &'static str, experiment: &'static str) ->
     Entry { limit_s: 30, budget_s: 60, ..entry(program, experiment) }
 }
 
-/// Where both ends run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     /// The parameter `ends` of plumb's experiments.
     pub symbol: &'static str,
-    /// The near end's CPU.
     pub near: usize,
     pub far: usize,
 }
 
 impl Ends {
-    /// Both on one CPU.
     pub fn one_cpu(conditions: &Conditions) -> Ends {
         let cpu = conditions.cpus[0];
         Ends { symbol: "same_cpu", near: cpu, far: cpu }
@@ -46,7 +43,6 @@ impl Ends {
         }
     }
 
-    /// The CPUs of both.
     pub fn cpus(&self) -> Vec<usize> {
         let mut cpus = vec![self.near, self.far];
         cpus.dedup();

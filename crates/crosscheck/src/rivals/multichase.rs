@@ -9,7 +9,7 @@
 
 use crate::bandwidth::{FAR, FAR_REHEARSED};
 use crate::read::{lone_number, positive};
-use crate::table::{Entry, Figure, RATE, TIME, entry};
+use crate::table::{Entry, RATE, Reading, TIME, entry};
 use crate::{Conditions, KIB, MIB, Output, Pairing, Rival};
 use bench::experiment::Preset::{Rehearsal, Standard};
 use bench::experiment::Skip;
@@ -53,7 +53,7 @@ const HANDED: &str = "Both hand over one line by compare and swap without pause 
 /// A chase: so many loads of half a second each, of which the mean is taken, not the best.
 const CHASE_OF: Entry = Entry { budget_s: 10, ..entry("multichase", "memory.latency") };
 
-const CHASE_TIME: Figure = TIME.keyed(4).read(CHASE).differs(CHASED);
+const CHASE_TIME: Reading = TIME.keyed(4).read(CHASE).differs(CHASED);
 
 const TABLE: [Entry; 8] = [
     CHASE_OF.named("memory-huge", Rehearsal).beside(&[CHASE_TIME]).asked(
@@ -156,7 +156,6 @@ fn half_of(conditions: &Conditions, level: u32) -> Option<u64> {
     Some(cache.size_bytes / 2 / 4096 * 4096).filter(|bytes| *bytes > 0)
 }
 
-/// Why there are no huge pages.
 fn huge_pages(conditions: &Conditions) -> Option<Skip> {
     let thp = &conditions.host.memory.thp;
     let is = |value: &Option<String>, usable: &[&str]| {

@@ -3,7 +3,7 @@
 //! mean over all rounds, disturbed or not. Round trips are counted whole.
 
 use crate::read::{line, version_behind};
-use crate::table::{Entry, Figure, RATE, TIME, entry};
+use crate::table::{Entry, RATE, Reading, TIME, entry};
 use crate::{Conditions, Output, Pairing, Rival, Statistic};
 use bench::experiment::Preset::{Rehearsal, Standard, Thorough};
 use bench::experiment::Skip;
@@ -70,15 +70,15 @@ const COPY: &str = "perf calls memcpy per array, in base pages, for a quarter of
                     are 1344 B apart. Both count bytes read and bytes written.";
 
 /// A mean over everything that happened, interruptions included.
-const MEAN: Figure = TIME.taken(Statistic::MeanOfAll).read("{x*1e3} usecs/op");
+const MEAN: Reading = TIME.taken(Statistic::MeanOfAll).read("{x*1e3} usecs/op");
 
 /// A round trip by pipe, which is two hand-overs.
-const ROUND_TRIP: Figure = MEAN.metric("handover").times(2.0).keyed(3);
+const ROUND_TRIP: Reading = MEAN.metric("handover").times(2.0).keyed(3);
 
 const SWITCH: Entry = entry("perf", "os.switch");
 
 /// The part of a copy in the second cache: plumb's arrays there are half of it together.
-const COPIED: Figure = RATE.keyed(4).taken(Statistic::MeanOfRounds).differs(COPY);
+const COPIED: Reading = RATE.keyed(4).taken(Statistic::MeanOfRounds).differs(COPY);
 
 const TABLE: [Entry; 6] = [
     entry("perf", "os.syscall")

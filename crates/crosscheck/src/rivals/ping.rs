@@ -15,7 +15,6 @@ pub static RIVAL: Rival = Rival::new("ping", &["ping"], pairings, parse)
 const ECHOES_PER_S: f64 = 20_000.0;
 /// Echoes that only warm up, as plumb's.
 const WARM_UP: usize = 20;
-/// The value that is read.
 const MEAN: &str = "mean of time=";
 const DIFFERENCE: &str = "Both read the clock before the send call and use the kernel's timestamp \
     of the answer. ping reads the clock before it computes the checksum, sends to an address \

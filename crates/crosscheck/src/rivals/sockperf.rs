@@ -2,7 +2,7 @@
 
 use super::loopback::{Ends, near_end};
 use crate::read::line;
-use crate::table::{Entry, Figure, TIME};
+use crate::table::{Entry, Reading, TIME};
 use crate::{Conditions, Goal, Output, Pairing, Rival, Statistic};
 use bench::experiment::Preset::{Rehearsal, Standard};
 
@@ -24,7 +24,7 @@ const DIFFERENCE: &str = "Both are medians of whole round trips. For each messag
     its sockets; plumb checks the answer and reads the counter once a turn. sockperf runs one \
     process for one second and omits 0.4 s; plumb runs six rounds in separate processes.";
 
-const ROUND_TRIP: Figure = TIME
+const ROUND_TRIP: Reading = TIME
     .metric("round_trip")
     .keyed(1)
     .read(MEDIAN)
@@ -34,7 +34,7 @@ const ROUND_TRIP: Figure = TIME
 
 const TCP: Entry = Entry {
     server: "sockperf server --tcp -i 127.0.0.1 -p {port}",
-    figures: &[ROUND_TRIP],
+    readings: &[ROUND_TRIP],
     ..near_end("sockperf", "net.rtt").asked(
         "ping-pong --tcp -i 127.0.0.1 -p {port} -m 64 -t {seconds} --full-rtt",
         "protocol=tcp message=64 ends={ends} connections=1 receiver=blocking arrivals=saturated \

@@ -17,7 +17,6 @@ const THREAD_LEAST: u64 = 1 << 20;
 /// The arrays may be so many bytes less than all memory of the binary that begins as zeros.
 const OTHER_MOST: u64 = 1 << 16;
 
-/// What a binary was compiled with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Facts {
     version: String,

@@ -3,7 +3,7 @@
 
 use crate::ours::is_of;
 use crate::read::{line, version_behind};
-use crate::table::{Entry, Figure, TIME, entry};
+use crate::table::{Entry, Reading, TIME, entry};
 use crate::{Conditions, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result};
 use bench::experiment::Preset::{Rehearsal, Standard};
@@ -76,16 +76,14 @@ const PROCESS: Entry =
         "call=fork_calls resident=1MiB pages=base areas={areas} written={written}",
     );
 
-/// Real time of an operation.
-const REAL: Figure = TIME.metric("in_sequence").taken(Statistic::MeanOfRounds);
+const REAL: Reading = TIME.metric("in_sequence").taken(Statistic::MeanOfRounds);
 
-const FORKED: Figure = REAL.in_case(
+const FORKED: Reading = REAL.in_case(
     "call=fork_calls resident=1048576 pages=base",
     "stress-ng: {..} fork {n} {n} {n} {n} {1e9/x} {n} {..}",
 );
 
-/// CPU time of a thread.
-const THREAD: Figure = TIME
+const THREAD: Reading = TIME
     .metric("create_join")
     .keyed(3)
     .read("stress-ng: {..} pthread {n} {n} {n} {n} {n} {1e9/x} {..}")

@@ -70,7 +70,6 @@ bench::experiment!(ReadClock);
 
 /// Repetitions of the search for the smallest step.
 const STEP_EVENTS: usize = 32;
-/// Pairs of reads in each, at least.
 const STEP_PAIRS: u64 = 100;
 /// The same where each read traps to a hypervisor.
 const TRAPPED_STEP_PAIRS: u64 = 4;

@@ -241,7 +241,6 @@ fn on_line(id: &CaseId) -> Option<(CaseId, u64)> {
     is_point.then(|| (Line { argument, frame }.id(), arguments))
 }
 
-/// The instrument's call of a case.
 fn kind(case: &Called) -> CallKind {
     match case.way {
         Way::Direct => CallKind::Direct {

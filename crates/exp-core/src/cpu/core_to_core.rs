@@ -115,7 +115,6 @@ impl Handed {
         Handed { pair: Some(pair), home: Some(home), from: None, to: None }
     }
 
-    /// The two CPUs of a cell.
     fn cell(&self) -> Option<[usize; 2]> {
         Some([usize::try_from(self.from?).ok()?, usize::try_from(self.to?).ok()?])
     }

@@ -185,7 +185,6 @@ impl Experiment for Instructions {
     }
 }
 
-/// Times the bodies of an instruction, one metric each.
 fn time(
     case: &Case,
     instruction: &Instruction,

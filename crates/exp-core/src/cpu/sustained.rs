@@ -282,7 +282,6 @@ fn arithmetic(site: &Site, load: &Lasting) -> Option<Arithmetic> {
     }
 }
 
-/// The arithmetic that a case was resolved to.
 fn resolved(case: &Case) -> Option<Arithmetic> {
     Some(Arithmetic {
         op: Op::from_value(case.at.get("op"))?,
@@ -301,13 +300,11 @@ fn blocks(series: &Series, rehearsal: bool) -> (u64, u64) {
     (block_ns, duration_ns.div_ceil(block_ns).max(1))
 }
 
-/// The window that a block leaves.
 fn window_ns(block_ns: u64) -> f64 {
     let block_ns = block_ns as f64;
     (WINDOW_SHARE * (block_ns - AROUND_NS)).max(0.4 * block_ns)
 }
 
-/// The counters of the CPUs now.
 fn counters(cpus: &[usize]) -> Snapshot {
     Snapshot::read(&Root::live(Outside::default()), cpus)
 }

@@ -52,7 +52,6 @@ impl Arrays {
         verify_node(self.stream.mapping(), self.node, &mut Vec::new())
     }
 
-    /// The memory, for other arrays.
     pub(super) fn into_placed(self) -> Placed {
         let Arrays { stream, huge_share, notes, node } = self;
         Placed { mapping: stream.into_mapping(), huge_share, node, notes }
@@ -133,7 +132,6 @@ impl Arena {
 pub(super) struct MemoryOf {
     /// Least share of a thread's in huge pages.
     pub(super) huge_share: f64,
-    /// The nodes that it is on, ascending.
     pub(super) nodes: Vec<usize>,
     pub(super) notes: Vec<String>,
 }

@@ -341,7 +341,6 @@ fn loader_bytes(facts: Facts, loaders: &[usize], most: u64) -> u64 {
     (share.min(most).min(allowed) / 4096 * 4096).max(1 << 16)
 }
 
-/// A case as the laws see it.
 fn background(site: &Site, of: &Load, at: &Case) -> Option<Background> {
     let footprint = at.int("footprint").unwrap_or_else(|| {
         let sized = levels::footprint(Facts::prior(site), Level::Memory, levels::USUAL_MOST);

@@ -50,7 +50,6 @@ fn unless_without_room<T>(
     }
 }
 
-/// A round of a series on this machine.
 #[cfg(test)]
 fn rehearsal(series: Series) -> RoundOrder {
     use bench::experiment::fixtures::{calibrated, rehearsal};

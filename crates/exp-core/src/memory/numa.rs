@@ -180,7 +180,6 @@ bench::case! {
 }
 
 impl Pair {
-    /// The nodes of the CPUs and of the memory.
     fn nodes(&self) -> (usize, usize) {
         (self.cpu_node as usize, self.memory_node as usize)
     }

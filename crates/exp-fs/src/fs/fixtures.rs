@@ -17,7 +17,6 @@ pub(super) fn place() -> (TempDir, Site) {
     (dir, site)
 }
 
-/// A rehearsal in a directory of its own.
 pub(super) fn rehearsed(
     experiment: &dyn AnyExperiment,
     set: &[(&str, &str)],

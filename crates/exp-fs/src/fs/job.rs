@@ -80,7 +80,6 @@ struct MemberRun {
     window: Option<Window>,
     /// Bytes that the kernel read ahead without a request.
     ahead: u64,
-    /// Bytes that it moved in all.
     bytes: u64,
     /// What was found out about its file.
     notes: Vec<String>,

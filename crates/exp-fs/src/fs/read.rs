@@ -293,7 +293,6 @@ fn gain(look: &Look) -> CaseId {
     Gain { pattern: look.pattern, size: look.size }.id()
 }
 
-/// One case of a round.
 fn read_file(
     case: &Case,
     look: &Look,

@@ -120,7 +120,6 @@ pub fn placed(case: &Case, name: &str) -> Result<usize> {
     Ok(usize::try_from(cpu)?)
 }
 
-/// The CPU of an end that is on one.
 pub fn only(cpus: &[usize]) -> Option<usize> {
     match cpus {
         [cpu] => Some(*cpu),

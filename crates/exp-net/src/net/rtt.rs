@@ -96,7 +96,6 @@ bench::experiment!(Rtt);
 /// A window lasts so many times a case's time: exchanges are counted one by one.
 const WINDOWS: f64 = 2.0;
 const PAUSES: u64 = 60;
-/// A rehearsal has so many pauses at most.
 const PAUSES_OF_REHEARSAL: u64 = 3;
 /// The pause before a sparse exchange, by default.
 const PAUSE_NS: u64 = 1_000_000;
@@ -350,7 +349,6 @@ struct Row {
     exchange: By,
 }
 
-/// What most rows have.
 const USUAL: Row = Row {
     protocol: &[Tcp],
     message: &[64],

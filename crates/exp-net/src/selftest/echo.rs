@@ -46,7 +46,6 @@ case! {
     }
 }
 
-/// A message is its number.
 const MESSAGE_BYTES: usize = 8;
 
 static CARD: Card = Card {

@@ -42,7 +42,6 @@ static CARD: Card = Card {
 };
 
 const NAME: &str = "selftest-file";
-/// The file is written by so much.
 const BLOCK_BYTES: usize = 4096;
 
 fn size(series: &Series) -> Result<u64> {

@@ -78,7 +78,6 @@ pub struct Attributed {
     /// Its name: the handler, the vector, the soft interrupt or the thread; for an unattributed gap
     /// why it is so.
     pub who: String,
-    /// What the attribution rests on.
     pub by: By,
     /// What of the gap lies in no event, in ns, at [`Level::Tracepoints`] where events touch it:
     /// the way into the kernel and out of it, and the hypervisor's part of an interrupt.

@@ -31,7 +31,6 @@ const CALLS: usize = 32;
 /// From which length on a stretch between two reads is an interruption.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    /// The threshold in ticks of the counter.
     pub ticks: u64,
     /// The same in ns.
     pub ns: f64,
@@ -54,11 +53,9 @@ pub struct Traced {
     /// Every gap, in ns.
     pub lengths: Histogram,
     pub count: u64,
-    /// Their sum, in ticks.
     pub lost_ticks: u64,
     /// The sum of all segments, in ticks.
     pub traced_ticks: u64,
-    /// The longest gap, in ticks.
     pub longest_ticks: u64,
     /// Reads in all, those before a shared window began included.
     pub turns: u64,

@@ -77,7 +77,6 @@ use timed::{party, peer};
 
 bench::experiment!(Ipc);
 
-/// Bytes of a ring: those of a pipe.
 const RING_BYTES: usize = 64 << 10;
 /// Bandwidth takes this share of a case's time …
 const SHARE: u64 = 2;

@@ -85,7 +85,6 @@ bench::experiment!(Process);
 const MIB: u64 = 1 << 20;
 /// First kernel with clone3(2).
 const CLONE3_SINCE: (u64, u64) = (5, 3);
-/// Events of a case at least.
 const LEAST_EVENTS: usize = 10;
 /// Ticks for which processes are made before those that are timed, and for which those are made at
 /// least: what processes leave is freed in full some nine ticks later, in bursts six ticks apart

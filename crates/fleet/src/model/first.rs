@@ -33,7 +33,6 @@ pub fn is_small(stratum: &Stratum) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The node by itself.
     Alone,
     Send,
     Receive,
@@ -103,7 +102,6 @@ pub struct Standing {
 
 pub struct First {
     pub strata: Vec<Stratum>,
-    /// Stratum of each node.
     pub places: Vec<usize>,
     pub fields: Vec<Field>,
     pub(crate) fits: Vec<Fit>,
@@ -124,12 +122,10 @@ impl Field {
         Field { subject, stratum, rows, kind, repeated, distances, tests: 1, scatter, whole, least }
     }
 
-    /// Whether there are enough peers to compare with.
     pub fn is_compared(&self) -> bool {
         self.rows.len() > LEAST_PEERS && self.whole.is_some()
     }
 
-    /// The centre of all of them.
     pub fn centre(&self) -> f64 {
         self.whole.map_or_else(
             || stats::quantile::median(&xs(&self.rows)).unwrap_or(0.0),

@@ -41,7 +41,6 @@ impl Which {
     }
 }
 
-/// How sure a verdict is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -66,7 +65,6 @@ pub struct Verdict {
     /// In the figure's unit, and what its peers have.
     pub value: f64,
     pub peers: f64,
-    /// Steps that measured it.
     pub steps: usize,
 }
 
@@ -117,7 +115,6 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// The verdicts of a state.
     pub fn in_state(&self, state: State) -> impl Iterator<Item = &Verdict> {
         self.verdicts.iter().filter(move |verdict| verdict.state == state)
     }
@@ -269,7 +266,6 @@ fn node_tests(field: &Field, first: &First, steps: &[Step]) -> Vec<Test> {
     out.into_iter().filter_map(test).collect()
 }
 
-/// The pairs of each node that is such an end of them.
 fn by_end(pairs: &[Between], role: Role) -> HashMap<usize, Vec<&Between>> {
     let mut found: HashMap<usize, Vec<&Between>> = HashMap::new();
     for pair in pairs {

@@ -107,7 +107,6 @@ fn is_hardware(field: &Field) -> bool {
 }
 
 impl Field {
-    /// Whether it hides a loss that is sought.
     pub(super) fn hides(&self) -> bool {
         is_hardware(self) && self.least_seen().is_some_and(|least| least > SOUGHT)
     }

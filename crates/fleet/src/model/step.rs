@@ -17,7 +17,6 @@ impl Step {
         fleet.steps.iter().map(|files| Step::new(fleet, files)).collect()
     }
 
-    /// The pairs that it measured a figure of.
     pub fn pairs(&self, figure: usize) -> &[Between] {
         self.between.get(&figure).map_or(&[], Vec::as_slice)
     }

@@ -23,7 +23,6 @@ pub struct Again {
 }
 
 impl Again {
-    /// All hosts of the step.
     pub fn hosts(&self) -> Vec<String> {
         self.suspects.iter().chain(&self.peers).cloned().collect()
     }

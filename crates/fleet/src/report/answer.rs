@@ -32,7 +32,6 @@ pub(super) fn title(view: &View) -> String {
     format!("Fleet sweep {started}: {} of {size}, {preset}, {starter}, {took}", ends.len())
 }
 
-/// What was compared, in a sentence.
 pub(super) fn summary(view: &View) -> String {
     let first = &view.judgement.first;
     let subjects: BTreeSet<_> = first.fields.iter().map(|field| field.subject).collect();
@@ -73,7 +72,6 @@ pub(super) fn section(view: &View) -> Section {
     Section::new("findings", "The answer", blocks)
 }
 
-/// A line of the answer, where it has anything.
 fn named(name: &str, said: &[String]) -> Option<(String, String)> {
     (!said.is_empty()).then(|| pair(name, listed(said)))
 }

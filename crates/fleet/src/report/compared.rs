@@ -91,7 +91,6 @@ fn change(one: &Compared, shift: Option<Shift>) -> [Cell; 2] {
     [Cell::toned(text, tone), Cell::plain(sizes(ends))]
 }
 
-/// What all nodes of a stratum have in common.
 fn common(one: &Compared) -> [Cell; 2] {
     let [is, ends] = change(one, one.common);
     match one.common.is_some() && one.finding.is_none() {

@@ -6,7 +6,6 @@ use super::missing::{clocks, lost, unreached};
 use crate::model::{Verdict, Which};
 use serde_json::{Value, json};
 
-/// Version of this shape.
 pub const FORMAT: u32 = 2;
 
 /// The object, in lines.

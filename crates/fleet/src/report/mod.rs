@@ -21,11 +21,9 @@ use report::document::{Audience, Block, Cell, Document};
 const ROWS: usize = 5_000;
 const SHOWN: usize = 20;
 
-/// A sweep with its verdicts.
 pub struct View<'fleet> {
     pub fleet: &'fleet Fleet,
     pub judgement: Judgement,
-    /// What its figures are called.
     pub titles: Titles,
 }
 

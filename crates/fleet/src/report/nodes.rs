@@ -184,7 +184,6 @@ fn heat_map(view: &View, nodes: &[usize]) -> Grid {
     })
 }
 
-/// Ratios as coloured cells.
 pub(super) fn grid(
     title: String,
     (row, rows): (&str, Vec<String>),

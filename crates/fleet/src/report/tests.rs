@@ -18,7 +18,6 @@ fn drawn(size: usize, faults: Vec<Fault>) -> Drawn {
     Drawn::new(&Noise::plain(), size, faults, 11)
 }
 
-/// The line of the report that begins with a word.
 fn line(text: &str, start: &str) -> String {
     let found = text.lines().find(|line| line.trim_start().starts_with(start));
     found.unwrap_or_else(|| panic!("no {start}: {text}")).to_owned()

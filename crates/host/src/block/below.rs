@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Below {
-    /// Names of the disks at the bottom.
     pub disks: Vec<String>,
     /// What counts there: `major:minor` of disks or partitions, or the name of an NVMe path.
     pub numbers: Vec<String>,
@@ -25,7 +24,6 @@ pub struct Below {
     pub is_unjournaled: bool,
 }
 
-/// Finds what is below each mount.
 pub(super) fn connect(root: &Root, block: &mut Block) {
     let devices = Devices { root, disks: &block.disks };
     let found: Vec<Below> = block.mounts.iter().map(|mount| devices.below(mount)).collect();
@@ -53,7 +51,6 @@ impl Mount {
     }
 }
 
-/// The block devices by their names.
 struct Devices<'a> {
     root: &'a Root,
     disks: &'a [Disk],

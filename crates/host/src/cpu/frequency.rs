@@ -96,7 +96,6 @@ pub(super) fn cpuid(outside: &Outside, doubts: &mut Doubts) -> CpuidFrequency {
     }
 }
 
-/// Idle states of the first online CPU.
 pub(super) fn idle_states(root: &Root, cpus: &[LogicalCpu], doubts: &mut Doubts) -> Vec<IdleState> {
     let Some(cpu) = cpus.iter().find(|cpu| cpu.online) else { return Vec::new() };
     let dir = format!("{DIR}/cpu{}/cpuidle", cpu.id);

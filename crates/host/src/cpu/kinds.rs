@@ -11,7 +11,6 @@ use super::{Arch, Core, CoreKind, Cpu, CpuClass, LogicalCpu, Outside, Root, arm,
 /// each core of a chip, and the best is a few percent above the worst.
 const ALIKE: f64 = 1.1;
 
-/// CPUs of one design and strength.
 struct Group {
     core: Core,
     cpus: Vec<usize>,

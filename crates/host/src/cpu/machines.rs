@@ -3,7 +3,6 @@
 use crate::counters::Snapshot;
 use crate::{Host, Root, choose_cpu, format_cpus};
 
-/// What is read of a machine for a key.
 fn read(key: &str, root: &Root) -> String {
     let host = Host::read(root);
     let cpu = &host.cpu;

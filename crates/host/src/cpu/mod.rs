@@ -65,7 +65,6 @@ pub struct Cpu {
     /// Every CPU that is present, in ascending order of number; offline ones included.
     pub cpus: Vec<LogicalCpu>,
     pub turbo: Turbo,
-    /// Frequencies that CPUID states.
     pub cpuid_frequency: CpuidFrequency,
     /// Rate of the counter by CNTFRQ_EL0 (Arm); `None` on x86, where `cpuid_frequency` has it.
     pub counter_hz: Option<u64>,
@@ -108,7 +107,6 @@ pub struct LogicalCpu {
     pub capacity: Option<u32>,
     /// Main ID register (Arm).
     pub midr: Option<u64>,
-    /// Frequency scaling of this CPU.
     pub frequency: Frequency,
 }
 
@@ -125,7 +123,6 @@ pub enum CoreKind {
     Efficiency,
 }
 
-/// CPUs that are alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuClass {
     pub kind: CoreKind,
@@ -136,7 +133,6 @@ pub struct CpuClass {
     pub max_hz: Option<u64>,
 }
 
-/// Frequency scaling of one CPU. All in hertz.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Frequency {
     pub base_hz: Option<u64>,
@@ -145,7 +141,6 @@ pub struct Frequency {
     pub max_hz: Option<u64>,
     /// Ceiling set by the administrator (`scaling_max_freq`).
     pub ceiling_hz: Option<u64>,
-    /// The kernel's idea of the current frequency.
     pub current_hz: Option<u64>,
     /// Driver (`intel_pstate`, `acpi-cpufreq`, `amd-pstate-epp`).
     pub driver: Option<String>,
@@ -180,7 +175,6 @@ pub struct IdleState {
     /// `POLL`, `C1`, `C6`, …
     pub name: String,
     pub latency_us: u64,
-    /// Residency from which the state pays.
     pub residency_us: u64,
     /// Switched off by the administrator.
     pub disabled: bool,
@@ -263,7 +257,6 @@ fn arch(outside: &Outside, info: &model::CpuInfo) -> Arch {
 }
 
 impl Cpu {
-    /// The design of a CPU's core.
     pub fn core_of(&self, cpu: usize) -> Core {
         let class = self.classes.iter().find(|class| class.cpus.contains(&cpu));
         class.map_or(self.microarchitecture.core, |class| class.core)
@@ -300,7 +293,6 @@ impl Cpu {
         }
     }
 
-    /// One CPU by number.
     pub fn cpu(&self, id: usize) -> Option<&LogicalCpu> {
         let place = self.cpus.binary_search_by_key(&id, |cpu| cpu.id);
         place.ok().map(|place| &self.cpus[place])

@@ -42,7 +42,6 @@ impl CpuInfo {
         self.processors.keys().copied().collect()
     }
 
-    /// A field of one processor.
     pub(super) fn field(&self, id: usize, name: &str) -> Option<&str> {
         self.processors.get(&id)?.get(name).map(String::as_str)
     }

@@ -12,7 +12,6 @@ pub struct CallWork {
     pub instructions: f64,
     /// Stores, the return address included.
     pub stores: f64,
-    /// How many of the stores are floating point.
     pub float_stores: f64,
     /// Loads, the return address included.
     pub loads: f64,

@@ -12,9 +12,7 @@ use record::event::Range;
 pub struct CoreCosts {
     /// Instructions that enter the back end per cycle.
     pub width: f64,
-    /// Stores in each cycle.
     pub stores: f64,
-    /// Loads in each cycle.
     pub loads: f64,
     /// Cycles of a turn of a loop that fits every buffer: a taken branch.
     pub turn: Published,
@@ -46,7 +44,6 @@ const FORWARDED_CYCLES: f64 = 8.04;
 /// Cycles that an ordered read adds at most: 69.7 against 36.3 on Zen 3 [uarch-bench].
 const ORDER_CYCLES: f64 = 33.4;
 
-/// The costs of a site's measuring core.
 pub(super) fn core_costs(site: &Site) -> CoreCosts {
     let (arch, core) = (site.host.cpu.arch, super::core(site));
     let look_up = |name: &str, measure| published(arch, core, name, measure);

@@ -41,7 +41,6 @@ pub fn solve_operations(n: u64) -> f64 {
     2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2)
 }
 
-/// Rate of a solve in flop/s.
 pub fn solve_rate(facts: Facts, solve: Solve) -> Law {
     let site = facts.site;
     let share = if fused(site).is_some() { PRODUCT_SHARE } else { PLAIN_SHARE };

@@ -88,7 +88,6 @@ impl Threads {
 pub struct Arithmetic {
     pub op: Op,
     pub element: Element,
-    /// Width of the registers.
     pub width: Width,
 }
 
@@ -154,7 +153,6 @@ impl Arithmetic {
         }
     }
 
-    /// Whether the site's processor has it.
     pub fn is_at(self, site: &Site) -> bool {
         let cpu = &site.host.cpu;
         let x86 = cpu.arch == Arch::X86_64;
@@ -206,7 +204,6 @@ impl Arithmetic {
     }
 }
 
-/// The least CPU of a CPU's core.
 fn core_key(site: &Site, cpu: usize) -> usize {
     let siblings = site.host.cpu.cpu(cpu).map(|cpu| &cpu.smt_siblings);
     siblings.and_then(|siblings| siblings.first().copied()).unwrap_or(cpu)
@@ -228,14 +225,12 @@ pub fn thread_cpus(site: &Site, threads: usize) -> Vec<usize> {
     firsts
 }
 
-/// Cores under some CPUs.
 pub fn distinct_cores(site: &Site, cpus: &[usize]) -> usize {
     let keys: std::collections::BTreeSet<usize> =
         cpus.iter().map(|cpu| core_key(site, *cpu)).collect();
     keys.len()
 }
 
-/// The design of all these CPUs' cores, where it is one.
 pub fn design_of(site: &Site, cpus: &[usize]) -> Option<Core> {
     let core = site.host.cpu.core_of(*cpus.first()?);
     let is_same = |cpu: &usize| site.host.cpu.core_of(*cpu) == core;

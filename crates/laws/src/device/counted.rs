@@ -28,7 +28,6 @@ pub const LONG_TAIL: f64 = 1.6;
 const BYTES_LEAST: u64 = 1 << 30;
 const STREAM_SHARE: f64 = 0.25;
 
-/// A reading within what was counted.
 pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
     let Reading { class, mut random, mut next, mut rate, sure } = reading;
     if since.reads >= READS_LEAST && since.read_ms > 0 {

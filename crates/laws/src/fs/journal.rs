@@ -72,7 +72,6 @@ impl Keeper {
 }
 
 impl Medium {
-    /// Why it takes that time.
     pub fn why(self) -> &'static str {
         match self {
             Medium::Spinning => "a hard disk: the sector cannot reach the head sooner",

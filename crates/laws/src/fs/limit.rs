@@ -16,7 +16,6 @@ const SLICE_S: f64 = 0.1;
 /// The tightest limit of some operations.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Limit {
-    /// In operations per second.
     per_second: f64,
     what: String,
 }

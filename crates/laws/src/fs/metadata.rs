@@ -22,7 +22,6 @@ use record::event::{Condition, Range};
 pub struct Work {
     cycles: Range,
     what: &'static str,
-    /// Whether it changes names.
     pub changes: bool,
     /// The corresponding call of os.syscall.
     like: Option<&'static str>,
@@ -136,7 +135,6 @@ fn one(facts: Facts, kind: Keeper, call: Call, entries: u64) -> Law {
     law
 }
 
-/// One entry of a whole listing.
 fn listing(facts: Facts, entries: u64, name_bytes: u64) -> Law {
     let record = (RECORD_BYTES + name_bytes + 8) / 8 * 8;
     let calls = LISTING_CALLS + (entries * record).div_ceil(LISTING_BYTES);

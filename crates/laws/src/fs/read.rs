@@ -63,7 +63,6 @@ impl Read {
 /// What lies below the file.
 #[derive(Clone, Copy)]
 pub struct Below<'site> {
-    /// The disk, where one is known.
     pub disk: Option<&'site Disk>,
     /// Whether nothing is between that keeps data of its own, as far as is known.
     pub is_plain: bool,
@@ -113,7 +112,6 @@ pub fn single(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     Some(found.with(&slowest).and("readahead has fetched most blocks, or each read waits"))
 }
 
-/// Bytes of a window that is read ahead.
 fn ahead_bytes(below: Below) -> f64 {
     let ahead = below.disk.and_then(|disk| disk.read_ahead_bytes);
     ahead.map_or(READAHEAD_BYTES, |bytes| bytes as f64).max(BLOCK_BYTES)

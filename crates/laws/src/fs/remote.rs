@@ -81,7 +81,6 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// That of a mode.
     pub fn for_mode(mode: Mode, pattern: Pattern) -> Reading {
         match mode {
             Mode::Cached => Reading::Cached,
@@ -96,10 +95,8 @@ impl Reading {
 #[derive(Clone, Copy, Debug)]
 pub struct Way<'facts> {
     pub client: Client,
-    /// Its file system's type.
     pub file_system: &'facts str,
     pub link: Link,
-    /// The server's address, where it is known.
     pub server: Option<IpAddr>,
     pub interface: Option<&'facts str>,
     /// Its rate, if the driver reports one.

@@ -66,7 +66,6 @@ case! {
 }
 
 impl Sync {
-    /// Bytes of a write.
     pub fn bytes(&self) -> u64 {
         self.block.unwrap_or(BLOCK_BYTES as u64)
     }
@@ -166,7 +165,6 @@ pub fn beside_most(site: &Site, sync: &Sync) -> f64 {
     waits(site, &Sync { write, ..sync.clone() }).beside.high * BLOCK_BYTES
 }
 
-/// Flushes of the device for one sync.
 pub fn flushes(site: &Site, sync: &Sync) -> Law {
     let waits = waits(site, sync);
     let Range { low, likely, high } = waits.flushes;
@@ -190,7 +188,6 @@ pub fn requests(site: &Site, sync: &Sync) -> Law {
 }
 
 impl Waits {
-    /// What follows from them.
     fn law(&self, of: Range, how: &str) -> Law {
         let law = Law::software(of, self.why).and(how);
         law.counting_if(self.has_journal, Condition::Journal)

@@ -11,7 +11,6 @@ use host::Arch;
 use host::dmi::Dimm;
 use std::collections::BTreeSet;
 
-/// Cores of a socket from which on it is a large one.
 const LARGE_SOCKET: f64 = 24.0;
 
 /// Data lines of a client's memory: two channels.

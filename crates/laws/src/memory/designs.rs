@@ -7,12 +7,10 @@ use bench::experiment::Site;
 use host::{Arch, Core};
 use record::event::Range;
 
-/// What a design does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Design {
     /// Loads per cycle, of at most 16, of 32 and of 64 bytes.
     pub(super) loads: [f64; 3],
-    /// Stores in each cycle.
     pub(super) stores: [f64; 3],
     /// Loads and stores together per cycle.
     pub(super) both: [f64; 3],

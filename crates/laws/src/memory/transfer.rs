@@ -59,7 +59,6 @@ impl Width {
         })
     }
 
-    /// Whether it is one of several elements.
     pub fn is_vector(self) -> bool {
         !matches!(self, Width::Word(_))
     }
@@ -132,7 +131,6 @@ impl Transfer {
         (ratio != 1.0 && self.level != Level::L1).then_some(ratio)
     }
 
-    /// Bytes of a memory instruction at the site.
     pub fn bytes(&self, site: &Site) -> f64 {
         let cpu = &site.host.cpu;
         match self.width.instruments() {

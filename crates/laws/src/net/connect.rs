@@ -122,7 +122,6 @@ impl Parts<'_> {
         self.facts.site.peer.is_some()
     }
 
-    /// As cold as these ends are.
     fn cold(&self, law: Law) -> Law {
         let sleeps = matches!(self.ends, Ends::OtherCpu | Ends::TwoHosts);
         law.when(sleeps, |law| law.by(AFTER_SLEEP).and("up to 3.5 times that after a sleep"))
@@ -215,7 +214,6 @@ impl Parts<'_> {
         self.connect() + self.call(&["SOCKET"])
     }
 
-    /// One of many that wait.
     fn accept_next(&self) -> Law {
         self.warm_call(&["ACCEPT"])
     }

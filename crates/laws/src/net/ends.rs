@@ -36,7 +36,6 @@ impl Ends {
     /// The domain where one thread cannot be both.
     pub const TWO: Domain = Domain::Symbols(&["same_cpu", "other_cpu", "two_hosts"]);
 
-    /// Those that a site allows.
     pub fn present(site: &Site) -> Vec<Ends> {
         match (&site.peer, site.cpus.len()) {
             (Some(_), _) => vec![Ends::TwoHosts],
@@ -57,7 +56,6 @@ impl Ends {
         Some([near, far])
     }
 
-    /// The waking of an end that waits for the other one.
     pub fn waking(self) -> Waking {
         match self {
             Ends::OneThread => Waking::Nobody,

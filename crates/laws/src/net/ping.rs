@@ -27,7 +27,6 @@ case! {
 }
 
 impl Echoes {
-    /// The way that they go at a site.
     pub fn way<'site>(&self, site: &'site Site) -> Way<'site> {
         Way { is_v6: self.ip == Ip::V6, ..Way::for_site(site) }
     }
@@ -62,7 +61,6 @@ pub fn adds(facts: Facts) -> bool {
     facts.known.is_none() || stack::knows_call(facts)
 }
 
-/// The time of an echo.
 pub fn parts(facts: Facts, of: &Echoes) -> Parts {
     let way = of.way(facts.site);
     let is_remote = way.kind() != Kind::Loopback;

@@ -69,7 +69,6 @@ pub enum Asked {
     Closed,
     /// This share of what the closed loop reached.
     Share(f64),
-    /// So many a second.
     Rate(f64),
 }
 

@@ -374,7 +374,6 @@ pub(super) mod tests {
         exchange: By::Echo,
     };
 
-    /// A figure of net.rtt's.
     pub fn trip_key(far: &str, message: u64, ends: Ends) -> Key {
         let mut case = CaseId::new().with(FAR, far);
         case.0.extend(Exchange { message, ends, ..PLAIN }.id().0.iter().cloned());

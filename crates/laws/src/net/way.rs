@@ -54,7 +54,6 @@ pub struct Frames {
     pub payload: u64,
     /// All bytes on the wire, preambles, check sums and gaps included.
     pub wire_bytes: u64,
-    /// Of these the first frame's.
     pub first_bytes: u64,
     /// Bytes as a shaper counts them: without preamble, check sum, padding and gap.
     pub shaped_bytes: u64,
@@ -72,9 +71,7 @@ impl Frames {
 pub struct Way<'facts> {
     /// To another host, by whatever.
     pub is_remote: bool,
-    /// The interface at this end.
     pub near: Option<&'facts Interface>,
-    /// The interface at the other end.
     pub far: Option<&'facts Interface>,
     /// Whether another machine takes packets further.
     pub has_gateway: bool,
@@ -91,7 +88,6 @@ pub struct Way<'facts> {
 }
 
 impl<'facts> Way<'facts> {
-    /// The way to the far end of a site.
     pub fn for_site(site: &'facts Site) -> Way<'facts> {
         let net = &site.host.net;
         let has_timestamps = net.tcp_timestamps.unwrap_or(true);
@@ -221,7 +217,6 @@ impl<'facts> Way<'facts> {
         format!("{kind}{rate}{by}, MTU {}{duplex}", self.mtu_bytes())
     }
 
-    /// Bytes of IP's head.
     fn ip_bytes(&self) -> u64 {
         if self.is_v6 { 40 } else { 20 }
     }

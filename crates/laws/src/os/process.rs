@@ -57,7 +57,6 @@ pub fn time(facts: Facts, call: Call, bytes: u64, huge: bool, moment: &str) -> O
     }
 }
 
-/// A sum of so many pages.
 fn of_pages(facts: Facts, sum: &str, pages: f64, huge: bool) -> Law {
     let count = |name: &str| if (name == "huge") == huge { pages } else { 0.0 };
     let time = |_: &str| super::entry(facts);

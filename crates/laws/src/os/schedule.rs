@@ -92,7 +92,6 @@ fn slice_without_quota(site: &Site, processes: u64) -> Law {
     by_tick(site, &allowed, |tick_ns| slice_at(&allowed, tick_ns))
 }
 
-/// The same in ticks.
 pub fn slice_ticks(site: &Site, processes: u64) -> Law {
     if let Some(tick_ns) = tick_ns(site) {
         return slice(site, processes).times(1.0 / tick_ns);

@@ -46,17 +46,14 @@ case! {
 }
 
 impl Made {
-    /// One thread by itself.
     pub fn alone(pair: Class, stack: Stack) -> Made {
         Made { pair, stack: Some(stack), count: None, alive: None, work: None }
     }
 
-    /// One of a sequence.
     pub fn sequence(count: u64) -> Made {
         Made { count: Some(count), ..Made::alone(Class::Same, Stack::Cached) }
     }
 
-    /// One of a crowd.
     pub fn crowd(alive: u64, work: Option<Beside>) -> Made {
         Made { stack: None, alive: Some(alive), work, ..Made::alone(Class::Same, Stack::Cached) }
     }
@@ -71,7 +68,6 @@ impl Made {
         }
     }
 
-    /// What it runs on.
     pub fn stack(&self) -> Stack {
         self.stack.unwrap_or(Stack::Cached)
     }

@@ -51,7 +51,6 @@ pub struct Work {
     pub instructions: Range,
     /// Returns of the likely number of instructions.
     pub returns: f64,
-    /// Indirect calls of them.
     pub indirect_calls: f64,
 }
 
@@ -113,7 +112,6 @@ impl Work {
     }
 }
 
-/// Cycles of the kernel as a law.
 pub fn stated(cycles: Range, what: impl std::fmt::Display) -> Law {
     Law::software(cycles, format!("{what}, {:.0} to {:.0} cycles", cycles.low, cycles.high))
 }
@@ -172,12 +170,10 @@ fn in_guest(site: &Site, name: &str) -> f64 {
 #[derive(Clone, Copy)]
 struct Guards {
     at_return: Range,
-    /// At each indirect call.
     at_indirect_call: Range,
 }
 
 impl Guards {
-    /// Those of this machine.
     fn for_machine(site: &Site) -> Guards {
         let words = Words(&site.host);
         let free = Guards { at_return: FREE, at_indirect_call: FREE };

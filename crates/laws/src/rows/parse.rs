@@ -63,7 +63,6 @@ pub struct Term {
 /// What a sum adds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// A term, by its place.
     Term(usize),
     /// What the law's code gives.
     Given(String),

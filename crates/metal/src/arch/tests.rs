@@ -40,7 +40,6 @@ impl Traffic {
         Traffic { loads, stores, advance: units * unit }
     }
 
-    /// Words of the array that has most.
     pub(super) fn words(&self) -> usize {
         self.loads.iter().chain([&self.stores]).map(Words::len).max().unwrap_or(0)
     }

@@ -11,7 +11,6 @@ use crate::answer::{done, outcome};
 use crate::clock::monotonic_ns;
 use crate::memory::{Mapped, base_page_bytes};
 
-/// Touches that a turn times.
 pub const TURN_TOUCHES: usize = 4;
 
 /// A page, mapped; unmapped on drop.

@@ -2,7 +2,6 @@
 
 use super::{Bench, Body, Instruction, OPERAND, START};
 
-/// What one operation does to a word.
 type Step<Word> = fn(Word) -> Word;
 
 /// What an instruction of a name leaves after so many operations, where software can say.

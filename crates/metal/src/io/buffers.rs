@@ -42,7 +42,6 @@ impl Buffers {
         })
     }
 
-    /// How many blocks there are.
     pub fn count(&self) -> usize {
         self.count
     }

@@ -28,7 +28,6 @@ impl Latencies {
         &self.first
     }
 
-    /// How many there were.
     pub fn total(&self) -> u64 {
         self.total
     }

@@ -60,7 +60,6 @@ macro_rules! run {
     };
 }
 
-/// The first blocks of a file.
 fn blocks(file: &File, count: u64) -> Vec<Vec<u8>> {
     let block = |number| {
         let mut block = vec![0; BLOCK];
@@ -70,7 +69,6 @@ fn blocks(file: &File, count: u64) -> Vec<Vec<u8>> {
     (0..count).map(block).collect()
 }
 
-/// How many of some blocks there are that differ.
 fn different(mut blocks: Vec<Vec<u8>>) -> usize {
     blocks.sort();
     blocks.dedup();

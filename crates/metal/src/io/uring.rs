@@ -361,7 +361,6 @@ fn last_of(slot: u16, buffers: &Buffers, depth: u16) -> u16 {
     (buffers.count() - usize::from(depth)) as u16 + slot
 }
 
-/// How far a run is.
 #[derive(Default)]
 struct State {
     first_tick: u64,

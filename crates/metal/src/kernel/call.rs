@@ -5,7 +5,6 @@ use crate::arch::{self, Loop};
 /// The most arguments that a [`CallKind::Direct`] may have.
 pub const MAX_ARGUMENTS: usize = 12;
 
-/// The type of all arguments of a call, and of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArgumentType {
     I32,
@@ -14,7 +13,6 @@ pub enum ArgumentType {
     F64,
 }
 
-/// What the callee does with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Frame {
     /// Uses them where they arrive, as optimised code does.
@@ -24,7 +22,6 @@ pub enum Frame {
     Spilled,
 }
 
-/// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallKind {
     /// A call of a known address.
@@ -33,7 +30,6 @@ pub enum CallKind {
         /// floating values travel in registers, the others on the stack.
         arguments: usize,
         argument: ArgumentType,
-        /// What the callee does with them.
         frame: Frame,
     },
     /// One i64 argument; the address is in a register. Compare with direct, 1, I64, registers.

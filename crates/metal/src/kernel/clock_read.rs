@@ -7,7 +7,6 @@ use std::time::Instant;
 use crate::arch::{self, Loop};
 use crate::clock::{self, Clock};
 
-/// A way to read the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClockRead {
     /// The instructions are `rdtsc` (x86-64).
@@ -38,7 +37,6 @@ pub enum ClockRead {
 }
 
 impl ClockRead {
-    /// The reads that this processor has.
     pub fn available() -> &'static [ClockRead] {
         static HERE: OnceLock<Vec<ClockRead>> = OnceLock::new();
         HERE.get_or_init(|| usable(clock::has_ticks_end()).collect())

@@ -152,7 +152,6 @@ impl Ring {
         Ok(())
     }
 
-    /// Offset in the ring of a position.
     #[inline]
     fn offset(&self, word: &AtomicU32) -> usize {
         (word.load(Ordering::Relaxed) / STEP) as usize & (self.capacity - 1)

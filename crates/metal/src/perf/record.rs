@@ -20,7 +20,6 @@ pub enum Record<'a> {
         /// Off though it could run (Linux 4.17).
         is_preempted: bool,
     },
-    /// Records are missing here.
     Lost {
         /// When the next one found room.
         time_ns: u64,

@@ -25,10 +25,8 @@ pub struct Child {
     pid: libc::pid_t,
 }
 
-/// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// By its own exit, with this status.
     Exited(i32),
     Killed(i32),
 }

@@ -20,7 +20,6 @@ pub fn eventfd() -> io::Result<OwnedFd> {
 /// The possible waiters on a word, which must be searched when it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Threads of this process.
     Process,
     /// Whoever has the memory.
     Machine,

@@ -17,7 +17,6 @@ use crate::raw::{self, call};
 
 /// One more than the largest signal's number.
 const SIGNALS: usize = 65;
-/// Bytes of the kernel's signal set.
 const SET_BYTES: usize = 8;
 /// A signal to the process that is not caught in this time is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -26,7 +25,6 @@ const SPINS: u32 = 10_000;
 
 /// Deliveries of each signal since the program began.
 pub(super) static CAUGHT: [AtomicU64; SIGNALS] = [const { AtomicU64::new(0) }; SIGNALS];
-/// Signals that are someone's.
 static TAKEN: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SIGNALS];
 /// Address of the page whose faults are stepped over; 0 before that.
 static FAULTING: AtomicUsize = AtomicUsize::new(0);
@@ -48,7 +46,6 @@ pub(super) struct Claim {
     signal: i32,
     before: libc::sigaction,
     mask_before: u64,
-    /// The mask is the thread's.
     of_this_thread: PhantomData<*mut ()>,
 }
 
@@ -144,7 +141,6 @@ impl Catcher {
         })
     }
 
-    /// How many were caught since this was made.
     pub fn caught(&self) -> u64 {
         self.claim.caught().load(Ordering::Acquire) - self.caught_before
     }
@@ -290,7 +286,6 @@ extern "C" fn step(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
-/// The place of a signal in the lists.
 fn slot(signal: i32) -> io::Result<usize> {
     usize::try_from(signal)
         .ok()

@@ -109,7 +109,6 @@ fn mincore(file: &File, offset: u64, bytes: u64) -> io::Result<Residency> {
 pub struct FileSystemFacts {
     /// `f_type`, one of linux/magic.h.
     pub magic: u64,
-    /// Bytes of a block.
     pub block_bytes: u64,
     /// Bytes that this user may still write.
     pub free_bytes: u64,

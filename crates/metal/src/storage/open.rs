@@ -7,7 +7,6 @@ use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl};
 
-/// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
     pub write: bool,

@@ -25,7 +25,6 @@ enum Array {
 
 const ARRAYS: [Array; 3] = [Array::A, Array::B, Array::C];
 
-/// Bytes of an element.
 fn size(kernel: Kernel) -> usize {
     match kernel.width {
         Width::Word4 => 4,
@@ -33,7 +32,6 @@ fn size(kernel: Kernel) -> usize {
     }
 }
 
-/// The bits of a number in an element.
 fn bits(kernel: Kernel, number: f64) -> u64 {
     match size(kernel) {
         4 => u64::from((number as f32).to_bits()),
@@ -104,7 +102,6 @@ fn copy_past(lines: &[Constant], memory: &mut [u8]) {
     }
 }
 
-/// The constant that the kernel's loop is given.
 pub(super) fn constant(kernel: Kernel) -> Constant {
     let bits = match kernel.op {
         Op::Modify => INCREMENT,
@@ -178,7 +175,6 @@ impl Stream {
         (line % sweeps, line / sweeps) < (self.sweep, self.position)
     }
 
-    /// Whether the sum is that of what was read.
     fn is_read(&self) -> bool {
         let kernel = self.kernel;
         if kernel.op != Op::Read {

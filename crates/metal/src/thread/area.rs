@@ -34,7 +34,6 @@ impl Area {
         self.0.as_ptr().wrapping_add(base_page_bytes())
     }
 
-    /// Bytes above the guard.
     pub(super) fn bytes(&self) -> usize {
         self.0.bytes() - base_page_bytes()
     }

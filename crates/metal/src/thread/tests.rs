@@ -6,7 +6,6 @@ const STACK_BYTES: usize = 8 << 20;
 
 const WATCH: Watch = Watch { start: clock::monotonic_ns, end: clock::monotonic_ns };
 
-/// Threads of this process.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }

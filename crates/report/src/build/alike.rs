@@ -7,7 +7,6 @@ use record::event::PlannedExperiment;
 use record::note::{Note, Number};
 use record::order::InOrder;
 
-/// Cases that are named one by one.
 const NAMED: usize = 3;
 
 /// A text that several figures share but for its numbers.
@@ -19,7 +18,6 @@ pub(super) struct Alike<'run> {
     figures: Vec<&'run Figure>,
 }
 
-/// Gathers notes of figures, in the order in which they first come.
 pub(super) fn gathered<'run>(all: impl Iterator<Item = (&'run Figure, Note)>) -> Vec<Alike<'run>> {
     let mut gathered: Vec<Alike> = Vec::new();
     for (figure, note) in all {

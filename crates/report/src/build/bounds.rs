@@ -17,7 +17,6 @@ pub(super) fn bounded(mut document: Document) -> Document {
     document
 }
 
-/// The block, and what it leaves out.
 fn of_block(mut block: Block) -> impl Iterator<Item = Block> {
     let left_out = match &mut block {
         Block::Table(table) => cut(table),

@@ -22,7 +22,6 @@ const ID: &str = "crosscheck";
 /// there.
 const BEYOND: f64 = 1.1;
 
-/// The section; none of a run that nothing was set beside.
 pub fn section(run: &Run) -> Option<Section> {
     let all = rivals(run);
     if all.is_empty() {
@@ -278,7 +277,6 @@ fn commands(beside: &Beside<'_>) -> Block {
     }
 }
 
-/// A text of several lines in one.
 fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ⏎ ")
 }

@@ -19,7 +19,6 @@ const HEADINGS: [&str; 8] = [
     "reason",
 ];
 
-/// The section; none without estimates of the author's.
 pub fn section(run: &Run, figures: &[Figure]) -> Option<Section> {
     if run.header.estimates.is_empty() {
         return None;
@@ -36,7 +35,6 @@ pub fn section(run: &Run, figures: &[Figure]) -> Option<Section> {
     Some(Section::new("estimates", "The author's own estimates", blocks))
 }
 
-/// An estimate with the figure that it is of.
 struct Judged<'run> {
     estimate: &'run Estimate,
     figure: Option<&'run Figure>,
@@ -54,7 +52,6 @@ impl<'run> Judged<'run> {
         (ratio.is_finite() && ratio > 0.0).then_some(ratio)
     }
 
-    /// Measured over plumb's estimate.
     fn plumb_ratio(&self) -> Option<f64> {
         self.figure?.ratio.filter(|ratio| *ratio > 0.0)
     }

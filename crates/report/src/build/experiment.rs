@@ -9,7 +9,7 @@ use crate::values;
 use analysis::figure::Figure;
 use analysis::findings::Severity;
 use analysis::gather::{distinct, gathered};
-use analysis::names::{Names, around};
+use analysis::names::{Names, around, is_derived};
 use analysis::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment};
 use record::key::Value;
@@ -22,7 +22,6 @@ pub(super) const MANY_ROWS: usize = 24;
 /// Misses of an experiment that are listed.
 const WORST: usize = 3;
 
-/// The section of an experiment and its figures.
 pub fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Section {
     let question = question(&planned.manual).map(|text| Block::Paragraph(text).on_page());
     let manual = (!planned.manual.is_empty()).then(|| Block::Manual(planned.manual.clone()));
@@ -87,7 +86,6 @@ fn question(manual: &str) -> Option<String> {
 /// A table per metric class: measured cases first, derived figures in their own table. What was
 /// skipped stands below them, with its reason.
 fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<Table> {
-    let is_derived = |figure: &Figure| figure.metric.as_ref().is_some_and(|metric| metric.derived);
     let (derived, measured): (Vec<&Figure>, Vec<&Figure>) = figures
         .iter()
         .filter(|figure| figure.outcome != Ending::Skipped)
@@ -123,7 +121,6 @@ fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&'figures Fi
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// A table of figures with some of the columns that a figure has.
 fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str, names: &str) -> Table {
     let (fixed, varying) = parameters(figures);
     let metrics = figures.iter().filter_map(|figure| figure.metric.as_ref());

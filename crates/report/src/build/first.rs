@@ -16,10 +16,8 @@ use record::unit::Unit;
 
 /// Least length of an axis, as a factor: what lies closer together is as good as one value.
 const LEAST: f64 = 3.0;
-/// Room at both ends of an axis, as a share of its length.
 const MARGIN: f64 = 0.06;
 
-/// The section; without key figures it has the run's quality and score alone.
 pub fn section(run: &Run, figures: &[Figure]) -> Section {
     let keys = keys(run, figures);
     let mut blocks = vec![Block::KeyValues(as_a_whole(run, figures)).on_page()];
@@ -58,7 +56,6 @@ fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
     pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
-/// The lab summary, each figure along an axis of its own.
 fn lab_summary(keys: &[KeyFigure]) -> Keys {
     let places = keys.iter().map(|key| Axis::new(std::slice::from_ref(key)).place(key.figure));
     Keys {

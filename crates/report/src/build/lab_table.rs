@@ -31,7 +31,6 @@ pub fn of_keys(keys: &[KeyFigure]) -> Table {
     Table { caption, columns, rows }
 }
 
-/// Every figure that has a metric.
 pub fn section(figures: &[Figure]) -> Section {
     let figures: Vec<&Figure> = figures.iter().filter(|figure| figure.metric.is_some()).collect();
     let layout = Layout::new(SUMMARY, &figures);

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 mod hardware;
 
-/// Description of the machine, and of the far ends' machines.
 pub fn section(run: &Run) -> Section {
     let facts = Facts(&run.header.host);
     let mut pairs = facts_of(&facts, &run.header.calibration);
@@ -51,7 +50,6 @@ fn files(run: &Run) -> Option<String> {
     })
 }
 
-/// What can be said of a machine in a line each.
 fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
     let doubts = facts.list("/doubts").iter().map(hardware::text);
     let pairs = [
@@ -142,7 +140,6 @@ pub fn environment(run: &Run) -> Section {
     Section::new("environment", "Environment", blocks.into_iter().map(Block::on_page).collect())
 }
 
-/// A far end on another host, in a line.
 fn far_end(peer: &PeerHeader, here: &Facts) -> String {
     let facts = Facts(&peer.host);
     let link = match (hardware::only_card(here), hardware::only_card(&facts)) {

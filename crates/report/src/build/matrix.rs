@@ -160,7 +160,6 @@ fn distance(figure: &Figure) -> Option<&Value> {
     is_ratio.then(|| figure.at.get("distance")).flatten()
 }
 
-/// The values of one cell, with the tone of the worst.
 fn cell<'a>(figures: impl Iterator<Item = &'a Figure>) -> Cell {
     let (mut texts, mut tone) = (Vec::new(), Tone::Plain);
     for figure in figures {

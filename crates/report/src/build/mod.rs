@@ -30,12 +30,10 @@ use analysis::findings::{Finding, findings};
 use record::event::Ending;
 use record::run::Run;
 
-/// The whole report of a run, beside no other machines.
 pub fn build(run: &Run) -> Document {
     build_among(run, &[])
 }
 
-/// The whole report of a run, with conclusions from other machines.
 pub fn build_among(run: &Run, others: &[Machine]) -> Document {
     let figures = figures(run);
     let findings = findings(run, &figures);
@@ -59,7 +57,6 @@ pub fn build_among(run: &Run, others: &[Machine]) -> Document {
     bounds::bounded(Document::new(title(run), summary, sections))
 }
 
-/// The experiments of a run alone.
 pub fn experiments(run: &Run, figures: &[Figure]) -> Document {
     let sections = of_experiments(run, figures);
     bounds::bounded(Document::new(title(run), "", sections))

@@ -16,7 +16,6 @@ use record::run::Run;
 /// Misses that are listed.
 const WORST: usize = 10;
 
-/// The text for a miss without a cause.
 const UNEXPLAINED: &str = "no recorded condition explains it";
 const REACHES_IN: &str = "its interval overlaps the prediction";
 const NO_INTERVAL: &str = "no interval";
@@ -26,7 +25,6 @@ const NO_INTERVAL: &str = "no interval";
 const BEFORE: &str = "machine and its state";
 const EARLIER: &str = "earlier figures";
 
-/// What to look at.
 pub fn findings(findings: &[Finding]) -> Section {
     let remark = |finding: &Finding| {
         let about = if finding.is_of_run() { "" } else { &finding.about };
@@ -37,7 +35,6 @@ pub fn findings(findings: &[Finding]) -> Section {
     Section::new("findings", "Findings", vec![block.for_all()])
 }
 
-/// How good the predictions were, by source and family.
 fn score_table(figures: &[Figure]) -> Table {
     let kinds = [
         (BEFORE, score(figures, PredictionKind::Prior)),
@@ -185,7 +182,6 @@ fn doubt(miss: &Miss) -> &'static str {
     if miss.figure.ci.is_none() { NO_INTERVAL } else { REACHES_IN }
 }
 
-/// What holds where no figure misses.
 fn no_miss(figures: &[Figure]) -> String {
     let (predicted, inside) = misses::within(figures);
     let lacking = figures.iter().filter(|figure| figure.outcome != Ending::Measured).count();

@@ -9,13 +9,9 @@ use record::order::InOrder;
 use record::quantity::render;
 use serde::Serialize;
 
-/// Two commands that were compared, and the figures under both.
 pub struct Comparison<'a> {
-    /// The commands that make the states A and B.
     pub commands: [&'a str; 2],
-    /// Names of the records of both.
     pub runs: [&'a str; 2],
-    /// Every figure, in the order of the plan.
     pub figures: &'a [Paired],
 }
 
@@ -55,7 +51,6 @@ impl<'a> From<&'a Paired> for Flat<'a> {
     }
 }
 
-/// One object with the commands and every figure.
 pub fn json(comparison: &Comparison<'_>) -> String {
     let figures: Vec<Flat<'_>> = comparison.figures.iter().map(Flat::from).collect();
     let all = serde_json::json!({
@@ -73,7 +68,6 @@ pub fn json(comparison: &Comparison<'_>) -> String {
 const COLUMNS: &str = "experiment case metric unit a b ratio ratio_low ratio_high confidence pairs \
     changed";
 
-/// A row per figure, with a header line.
 pub fn csv(comparison: &Comparison<'_>) -> String {
     let columns = columns(COLUMNS);
     let figures = comparison.figures.iter();

@@ -27,15 +27,11 @@ use record::view::{Cases, View};
 const VIEWS_MAX: usize = 32;
 const PLOTS_MAX: usize = 400;
 
-/// An experiment of one of the runs that are shown together.
 #[derive(Clone, Copy)]
 pub struct Shown<'run> {
-    /// What legends call the run; empty where it is the only one.
     pub name: &'run str,
     pub run: &'run Run,
-    /// The experiment in its plan.
     pub planned: &'run PlannedExperiment,
-    /// The experiment's figures in it.
     pub figures: &'run [&'run Figure],
 }
 
@@ -78,10 +74,8 @@ fn of_view(shown: &[Shown<'_>], view: &View) -> Vec<Block> {
     plots.into_iter().map(Block::Plot).collect()
 }
 
-/// A figure that a picture may show.
 #[derive(Clone, Copy)]
 pub(super) struct Spot<'run> {
-    /// Which of the runs.
     pub(super) run_index: usize,
     pub(super) figure: &'run Figure,
     pub(super) metric: &'run Metric,
@@ -185,7 +179,6 @@ pub(super) fn names(
     series.iter().map(name).collect()
 }
 
-/// An axis for values of a unit.
 pub fn axis(label: &str, unit: Option<Unit>, is_log: bool) -> Axis {
     Axis { label: label.replace('_', " "), unit, is_log, names: Vec::new() }
 }

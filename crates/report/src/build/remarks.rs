@@ -17,7 +17,6 @@ pub(super) struct Described<'run> {
     pub(super) figures: &'run [&'run Figure],
 }
 
-/// A remark on a figure.
 type Noted<'run> = (Severity, &'run Figure, Note);
 
 /// What has no figure, and why.

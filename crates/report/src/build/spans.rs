@@ -97,7 +97,6 @@ fn span(row: &[f64]) -> Option<Point> {
     Some(Point::plain(start, start + duration))
 }
 
-/// A table for each case.
 pub(super) fn tables(run: &Run, planned: &PlannedExperiment, kind: &str) -> Vec<Table> {
     first_of_each(run, planned, kind)
         .map(|trace| {
@@ -124,14 +123,12 @@ pub(super) fn tables(run: &Run, planned: &PlannedExperiment, kind: &str) -> Vec<
         .collect()
 }
 
-/// How a column's values are shown.
 struct Shown<'trace> {
     heading: Column,
     values: Values<'trace>,
 }
 
 enum Values<'trace> {
-    /// The names of the values.
     Named(&'trace [String]),
     /// Over a common factor, with so many decimal places.
     Scaled(f64, usize),

@@ -17,12 +17,9 @@ use record::note::NoteKind;
 use record::order::InOrder;
 use record::run::Run;
 
-/// A run on one screen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// Preset, duration and machine.
     pub title: String,
-    /// Key figures in the order of the reports.
     pub keys: Table,
     /// What else a reader must know of some of them: why they have no prediction or no interval, and
     /// the modes of their samples.
@@ -37,7 +34,6 @@ pub struct Summary {
     pub quality: Option<Cell>,
     /// What to look at, worst first: the severity's tone and the sentence.
     pub look_at: Vec<Cell>,
-    /// How good the predictions were.
     pub score: Option<String>,
 }
 
@@ -187,7 +183,6 @@ pub(super) fn quality_cell(quality: &Quality) -> Cell {
     Cell::toned(format!("{}: {}", quality.grade.text(), parts.join(", ")), tone)
 }
 
-/// What the share of an aspect is of.
 pub(super) fn word(aspect: Aspect) -> &'static str {
     match aspect {
         Aspect::Shared => "core shared",
@@ -199,7 +194,6 @@ pub(super) fn word(aspect: Aspect) -> &'static str {
     }
 }
 
-/// A number to two digits.
 fn two(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -210,7 +204,6 @@ fn two(value: f64) -> String {
     format!("{:.places$}", (value / step).round() * step)
 }
 
-/// A share to two digits.
 fn two_digits(share: f64) -> String {
     match share * 100.0 {
         ..0.05 => "0 %".to_owned(),

@@ -151,7 +151,6 @@ fn shift_row(trends: &Trends, trend: &Trend, changed: &Changed) -> Row {
     ])
 }
 
-/// The size of a shift, and its interval.
 fn change_text(size: Change, unit: Unit) -> (String, Option<String>) {
     match size {
         Change::Ratio { value, interval } => (
@@ -166,7 +165,6 @@ fn change_text(size: Change, unit: Unit) -> (String, Option<String>) {
     }
 }
 
-/// A ratio as a change in percent, `+10.2 %`.
 fn change(ratio: f64) -> String {
     format!("{} %", change_number(ratio))
 }

@@ -15,7 +15,6 @@ const UNPREDICTED: &str = "no prediction";
 /// In place of the verdict of a value without an interval.
 const NO_INTERVAL: &str = "no interval";
 
-/// The best guess of the range that is shown.
 pub(super) fn likely(figure: &Figure) -> Option<String> {
     Some(render(figure.shown_range()?.likely, figure.shown_unit()))
 }
@@ -24,7 +23,6 @@ pub(super) fn predicted(figure: &Figure) -> Cell {
     Cell::optional(values::predicted(figure))
 }
 
-/// One of the texts that stand with a figure of a published report.
 pub(super) fn printed(figure: &Figure, name: &str) -> Option<String> {
     figure.at.get(name).and_then(Value::text).map(str::to_owned)
 }

@@ -4,7 +4,6 @@ use crate::document::{Block, Document, Section, Table, Tone};
 use maud::{Markup, html};
 use record::order::InOrder;
 
-/// What families are called.
 const FAMILIES: &[(&str, &str)] = &[
     ("clock", "Clock"),
     ("cpu", "Processor"),
@@ -27,7 +26,6 @@ const FIRST: [&str; 8] =
 /// predicted intervals should hold nine figures in ten.
 const AS_PREDICTED: f64 = 0.9;
 
-/// Whether the sections are those of a run's report.
 pub fn is_report(sections: &[&Section]) -> bool {
     sections.iter().any(|section| section.id == OVERVIEW)
 }
@@ -47,12 +45,10 @@ pub fn in_order(document: &Document) -> Vec<&Section> {
     sections
 }
 
-/// Whether it is an experiment's.
 pub fn is_experiment(section: &Section) -> bool {
     section.id.contains('.')
 }
 
-/// The family's name, before the first of its sections.
 fn family<'section>(
     section: &'section Section,
     before: Option<&&Section>,
@@ -67,7 +63,6 @@ fn name(family: &str) -> &str {
     FAMILIES.iter().find(|(id, _)| *id == family).map_or(family, |(_, name)| name)
 }
 
-/// The list; on a phone a menu.
 pub fn render(sections: &[&Section]) -> Markup {
     html! {
         p.brand { "plumb" }
@@ -108,7 +103,6 @@ fn link(section: &Section, is_judged: bool) -> Markup {
     }
 }
 
-/// How the figures of a section's tables came out.
 #[derive(Debug, Default, PartialEq)]
 struct Verdicts {
     within: usize,

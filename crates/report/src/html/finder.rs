@@ -13,7 +13,6 @@ const PLACES: f64 = 200.0;
 /// Greatest height of a step of a density: one digit is enough.
 const HEIGHTS: f64 = 9.0;
 
-/// The element that the script fills, and what stands there without it.
 pub fn element(table: &Table) -> Markup {
     html! {
         div #finder {

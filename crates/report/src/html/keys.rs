@@ -12,7 +12,6 @@ const LADDER: f64 = 480.0;
 /// Least length of an interval or band that is seen.
 const LEAST: f64 = 1.5;
 
-/// The lab summary, whose first column names the groups, and the ladder.
 pub fn render(all: &[Keys]) -> Markup {
     html! {
         div.cards {

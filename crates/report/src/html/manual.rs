@@ -12,7 +12,6 @@ pub enum Level {
     Fourth,
 }
 
-/// The manual's text as markup; everything in it is escaped.
 pub fn render(text: &str, level: Level) -> Markup {
     let mut parts: Vec<Markup> = Vec::new();
     let mut lines = text.lines().peekable();

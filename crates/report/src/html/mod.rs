@@ -34,7 +34,6 @@ const IN_FULL: &str = "`plumb report RUN -f markdown` has it.";
 /// Notes above which a list of nothing but notes starts folded.
 const MANY_NOTES: usize = 5;
 
-/// What of a page is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Print {
     #[default]
@@ -101,7 +100,6 @@ pub fn render(document: &Document, print: Print) -> String {
 #[derive(Default)]
 struct Drawn {
     pictures: Pictures,
-    /// The summary of all figures, as JSON.
     figures: Option<String>,
     /// Markup of what is folded and filled in when it is opened.
     folded: Vec<String>,
@@ -231,7 +229,6 @@ mod tests {
     use super::{STYLE, policy};
     use std::collections::BTreeMap;
 
-    /// Names of colours with their light and dark red, green and blue.
     fn colours() -> BTreeMap<&'static str, [[f64; 3]; 2]> {
         let declared = STYLE.split("--").filter_map(|text| {
             let (name, after) = text.split_once(": light-dark(")?;

@@ -17,7 +17,6 @@ const BITS: u32 = 13;
 /// Bits that one letter holds.
 const ALONE: u32 = 6;
 
-/// Text as gzip in letters.
 pub fn pack(text: &str) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     let written = "writing to memory does not fail";

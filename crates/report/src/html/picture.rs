@@ -9,22 +9,18 @@ use serde_json::json;
 /// Where the figures of most pictures stand as text.
 const IN_TABLES: &str = "Its figures are in the tables of this section.";
 
-/// What the page's script draws, in the order of the figures that they belong to.
 #[derive(Default)]
 pub struct Pictures(Vec<String>);
 
 impl Pictures {
-    /// Whether there is nothing to draw.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them, as JSON.
     pub fn json(&self) -> String {
         json!(self.0).to_string()
     }
 
-    /// The element of a plot.
     pub fn plot(&mut self, plot: &Plot) -> Markup {
         let lines = match plot.series.len() {
             1 => "one series".to_owned(),
@@ -39,7 +35,6 @@ impl Pictures {
         self.add(Picture::of_plot(plot, Target::Page), &texts)
     }
 
-    /// The element of a matrix.
     pub fn grid(&mut self, grid: &Grid) -> Markup {
         let (rows, columns) = (&grid.rows, &grid.columns);
         let size = format!("{} by {}", rows.1.len(), columns.1.len());
@@ -73,7 +68,6 @@ impl Pictures {
 /// The texts of a plot, visible and for screen readers.
 struct Texts<'plot> {
     title: &'plot str,
-    /// What it is a picture of.
     what: String,
     /// Where its figures stand as text.
     also: &'static str,
@@ -81,7 +75,6 @@ struct Texts<'plot> {
     aside: Option<String>,
 }
 
-/// Where the figures of a plot stand as text.
 fn also(plot: &Plot) -> &'static str {
     let has = |shape: Shape| plot.series.iter().any(|series| series.shape == shape);
     if has(Shape::Spans) || has(Shape::Trace) {

@@ -13,7 +13,6 @@ const SHORT: usize = 14;
 /// Rows from which what first cells have in common, up to a colon, stands once above them.
 const GROUPED_FROM: usize = 24;
 
-/// The element of a table, folded where it is long.
 pub fn render(table: &Table) -> Markup {
     html! {
         @if table.rows.len() > MANY_ROWS {
@@ -27,12 +26,10 @@ pub fn render(table: &Table) -> Markup {
     }
 }
 
-/// What stands on a folded table.
 pub fn summary(table: &Table) -> String {
     format!("{} ({} rows)", table.caption, table.rows.len())
 }
 
-/// A table that lies open.
 pub fn grid(table: &Table) -> Markup {
     let many = table.rows.len() > MANY_ROWS;
     html! {

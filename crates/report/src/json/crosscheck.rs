@@ -93,7 +93,6 @@ struct FlatRow {
     difference: String,
 }
 
-/// All rivals of a run.
 pub(super) fn flat(run: &Run) -> Vec<FlatRival> {
     rivals(run).into_iter().map(of_rival).collect()
 }

@@ -58,7 +58,6 @@ impl Families {
         }
     }
 
-    /// A value and the ends of its interval, in units of so many of their own.
     pub fn add_with_ends(
         &mut self,
         stem: &str,

@@ -3,14 +3,12 @@
 use record::plain::steers;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A family as read.
 #[derive(Debug, Default)]
 pub struct Family {
     pub kind: String,
     /// Its unit; empty for counts.
     pub unit: String,
     pub help: String,
-    /// Labels and value of each sample.
     pub samples: Vec<(BTreeMap<String, String>, f64)>,
 }
 

@@ -22,16 +22,13 @@ pub struct Along<'plot> {
     is_vertical: bool,
 }
 
-/// Which way an axis goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// From left to right.
     Right,
     Up,
 }
 
 impl<'plot> Along<'plot> {
-    /// An axis around some values.
     pub fn new(axis: &'plot Axis, ends: Option<(f64, f64)>, length: f64, way: Way) -> Self {
         let (low, high) = ends.unwrap_or((1.0, 2.0));
         let (low, high) = match axis.is_log {

@@ -15,7 +15,6 @@ pub const MANY: usize = 24;
 const WITH_TEXT: usize = 12;
 /// Ratio of the greatest cell to the least from which colours follow the logarithm.
 const LOG_COLOURS: f64 = 20.0;
-/// Shades of a colour.
 const SHADES: f64 = 20.0;
 /// Greatest ratio that a matrix of ratios has a colour of its own for, and the least one for which the
 /// colours are as deep as they get: scatter of a few per cent stays pale.
@@ -25,7 +24,6 @@ const RATIOS_LEAST: f64 = 1.15;
 /// Ratios that the scale of their colours may show.
 const RATIO_TICKS: [f64; 11] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.7, 2.0];
 
-/// From values to how deep their colours are.
 pub struct Colours {
     low: f64,
     high: f64,
@@ -35,7 +33,6 @@ pub struct Colours {
 }
 
 impl Colours {
-    /// The colours of a matrix.
     pub fn from_grid(grid: &Grid) -> Colours {
         let (low, high) = ends(grid.cells.iter().flatten().flatten().copied());
         let is_positive = low > 0.0;

@@ -15,11 +15,9 @@ const CROWD: usize = 60;
 /// Share of its lane that bars take.
 const BAR: f64 = 0.66;
 
-/// The axes, and whose text is wanted.
 pub struct Area<'plot> {
     pub x: Along<'plot>,
     pub y: Along<'plot>,
-    /// What the picture is for.
     pub target: Target,
 }
 
@@ -29,11 +27,9 @@ pub struct Look {
     /// 0 for what belongs to no single line.
     pub colour: usize,
     symbol: usize,
-    /// Which dashes a line has.
     pub dash: usize,
 }
 
-/// Whether a series is what was predicted.
 pub fn is_predicted(series: &Series) -> bool {
     matches!(series.shape, Shape::Band | Shape::Ranges)
 }
@@ -58,7 +54,6 @@ pub fn look(plot: &Plot, series: &Series) -> Look {
 }
 
 impl Area<'_> {
-    /// The marks of a series.
     pub fn marks(&self, plot: &Plot, series: &Series) -> Markup {
         let look = look(plot, series);
         let inside = match series.shape {

@@ -29,16 +29,13 @@ const WIDE: f64 = 900.0;
 /// Traces from which on each case has a panel of its own.
 const TRACES_TOGETHER: usize = 2;
 
-/// What a picture is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The page, whose script speaks for marks and zooms.
     Page,
-    /// A file that stands alone.
     File,
 }
 
-/// A picture as SVG.
 #[derive(Clone, Debug)]
 pub struct Picture {
     /// Width in CSS pixels.
@@ -65,12 +62,10 @@ impl Picture {
         grid::draw(grid, if is_wide { WIDE } else { NARROW }, target)
     }
 
-    /// Whether it takes a row of its own.
     pub fn is_wide(&self) -> bool {
         self.width > NARROW
     }
 
-    /// The element of the page.
     pub fn element(self) -> String {
         let size = format!("0 0 {} {}", short(self.width), short(self.height));
         html! { svg.picture viewBox=(size) aria-hidden="true" { (self.inside) } }.into_string()

@@ -26,7 +26,6 @@ const LANE_LETTERS: usize = 30;
 /// Size of texts beside ticks.
 const LABEL_SIZE: f64 = 12.0;
 
-/// Whether a plot has a series of a shape.
 pub fn has(plot: &Plot, shape: Shape) -> bool {
     plot.series.iter().any(|series| series.shape == shape)
 }
@@ -123,7 +122,6 @@ fn is_binary(plot: &Plot) -> bool {
     points.all(|point| point.x > 0.0 && point.x.log2().fract() == 0.0)
 }
 
-/// A picture of a width.
 pub fn draw(plot: &Plot, width: f64, target: Target) -> Picture {
     picture(plot, width, &Ends::from_plot(plot), None, target)
 }

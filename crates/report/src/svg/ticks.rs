@@ -10,10 +10,8 @@ const FEWEST_TICKS: usize = 2;
 /// Names that an axis has at most: more would lie over each other.
 const MOST_NAMES: usize = 40;
 
-/// An axis of quantities that is to get ticks.
 #[derive(Clone, Copy)]
 pub struct Scale {
-    /// Unit of the values.
     pub unit: Option<Unit>,
     pub is_log: bool,
     /// Whether steps of a logarithmic axis are powers of two, as they are for bytes.

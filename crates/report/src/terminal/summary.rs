@@ -5,7 +5,6 @@ use crate::build::summary::Summary;
 use crate::document::{Cell, Tone};
 use crate::values::SHARED_MARK;
 
-/// Lines that it has at most.
 pub const LINES: usize = 60;
 
 /// Columns that its texts have at most.
@@ -71,7 +70,6 @@ fn labelled(label: &str, text: &Cell, look: Look) -> Vec<String> {
     lines
 }
 
-/// Findings by number, as many as there is room for.
 fn look_at(findings: &[Cell], room: usize, look: Look) -> Vec<String> {
     if findings.is_empty() {
         return Vec::new();

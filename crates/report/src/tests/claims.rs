@@ -57,7 +57,6 @@ fn interrupted() -> Run {
     })
 }
 
-/// All rounds are void.
 fn void() -> Run {
     sample::kept(|event| match event {
         Event::Samples(_) | Event::Derived(_) => false,

@@ -276,12 +276,10 @@ fn pending(stream: TcpStream, client: SocketAddr, keys: &Keys) -> Result<Pending
 
 #[cfg(test)]
 impl Agent<'_> {
-    /// Number of connections that wait to be let in.
     pub(super) fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// The client whose session is served.
     pub(super) fn client(&self) -> Option<&str> {
         self.session.as_ref().map(ServedSession::client)
     }

@@ -43,7 +43,6 @@ pub struct Remote {
     reach: Reach,
     facts: Facts,
     link: RefCell<Link>,
-    /// Number of the last round.
     round: Cell<u64>,
     /// Whether both ends of a round have found each other at its address: what is sent there
     /// without being asked for is sent only then.
@@ -75,7 +74,6 @@ impl Remote {
         Ok(Remote::over(reach, connection, facts))
     }
 
-    /// One that is reached already.
     pub(super) fn over(reach: Reach, connection: Connection, facts: Facts) -> Remote {
         Remote {
             reach,
@@ -87,7 +85,6 @@ impl Remote {
         }
     }
 
-    /// Its name in cases.
     pub fn name(&self) -> &str {
         &self.reach.url.name
     }
@@ -97,7 +94,6 @@ impl Remote {
         !matches!(&*self.link.borrow(), Link::Up(_))
     }
 
-    /// What experiments may know of it.
     pub fn peer(&self) -> Peer {
         Peer {
             name: self.reach.url.name.clone(),
@@ -205,7 +201,6 @@ impl Remote {
         let _ = self.with(|connection| connection.send(&message, stop));
     }
 
-    /// Its entry in the record's header.
     pub fn header(&self) -> PeerHeader {
         PeerHeader {
             name: self.reach.url.name.clone(),
@@ -215,14 +210,13 @@ impl Remote {
             identity: self.facts.host.identity.hash.clone(),
             cpus: self.facts.cpus.clone(),
             // What came as JSON is JSON.
-            host: serde_json::to_value(&self.facts.host).unwrap_or_default(),
+            host: self.facts.host.to_json().unwrap_or_default(),
             environment: self.facts.environment.clone(),
             calibration: self.facts.calibration.clone(),
         }
     }
 }
 
-/// The worker that an agent has for one round.
 struct FarNode<'a> {
     remote: &'a Remote,
     round: u64,

@@ -29,14 +29,12 @@ const WELCOME_TIME: Duration = Duration::from_secs(30);
 /// One that an agent drops in the handshake asks so often in all, and waits so long between.
 const TRIES: u32 = 4;
 const TRY_PAUSE: Duration = Duration::from_millis(200);
-/// What it takes to reach an agent.
 pub struct Reach {
     pub url: PeerUrl,
     /// What a `tcp://` one shares.
     pub key: Option<Key>,
     /// What is said first: it names the client.
     pub open: Open,
-    /// Identity of this host.
     pub here: String,
 }
 
@@ -124,7 +122,6 @@ impl Connection {
         }
     }
 
-    /// Sends a message. Errors: as [`Channel::send`].
     pub fn send(&mut self, message: &ToAgent, stop: &AtomicBool) -> Result<()> {
         if let Some(carrier) = &mut self.carrier {
             // What carries it must never wait to say something.

@@ -22,23 +22,19 @@ use thiserror::Error;
 /// Version of what is said after the hello. Counted up with every change.
 pub const VERSION: u16 = 5;
 
-/// Bytes of a hello.
 pub const HELLO_BYTES: usize = 8;
 const MAGIC: &[u8; 5] = b"PLUMB";
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// Bytes of a handshake message: an ephemeral key and the tag of nothing.
 const MESSAGE_BYTES: usize = 48;
-/// The length before a handshake message.
 const STATED: [u8; LENGTH_BYTES] = (MESSAGE_BYTES as u16).to_le_bytes();
 /// Bytes shown of what is no hello.
 const SHOWN_BYTES: usize = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A session, which asks.
     Session,
-    /// An agent, which answers.
     Agent,
 }
 
@@ -57,7 +53,6 @@ pub enum Refusal {
     OtherKey,
 }
 
-/// What a role says first.
 pub fn hello(role: Role) -> [u8; HELLO_BYTES] {
     let letter = match role {
         Role::Session => b'S',
@@ -78,7 +73,6 @@ pub struct Greeted {
     pub rest: Vec<u8>,
 }
 
-/// One end of a greeting.
 pub struct Greeting {
     role: Role,
     way: Way,
@@ -87,7 +81,6 @@ pub struct Greeting {
     has_hello: bool,
 }
 
-/// What follows the hello.
 enum Way {
     /// Nothing: others authenticate and encrypt.
     Plain,
@@ -112,7 +105,6 @@ impl Greeting {
         Ok(Greeting::new(Role::Session, Way::Initiator(Box::new(noise)), first))
     }
 
-    /// An agent's, with whoever has one of these keys.
     pub fn responder(keys: Vec<Named>) -> Greeting {
         Greeting::new(Role::Agent, Way::Responder(keys), Vec::new())
     }
@@ -208,7 +200,6 @@ impl Greeting {
         self.heard.drain(..LENGTH_BYTES + MESSAGE_BYTES).skip(LENGTH_BYTES).collect()
     }
 
-    /// Bytes that are held.
     #[cfg(test)]
     pub fn held_bytes(&self) -> usize {
         self.heard.len()

@@ -11,9 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a key.
 const KEY_BYTES: usize = 32;
-/// Digits of it in its file.
 const DIGITS: usize = 2 * KEY_BYTES;
 /// The longest file that is looked at, and the most keys of a list.
 const FILE_BYTES_MAX: u64 = 64 << 10;
@@ -86,14 +84,12 @@ impl Key {
     }
 }
 
-/// It is never shown.
 impl fmt::Debug for Key {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Key(…)")
     }
 }
 
-/// A key of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     pub key: Key,

@@ -33,20 +33,17 @@ pub enum ToAgent {
     Clock,
 }
 
-/// What a session says first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Open {
     /// A number of its own: its next connection takes the place of the one that it lost.
     pub session: u64,
     /// Its version of plumb: both ends of an experiment are one file.
     pub plumb: String,
-    /// Its format of the record.
     pub format: u32,
     /// Its host, as other clients see it meanwhile.
     pub host_name: String,
     /// How long it expects to take, in seconds.
     pub expected_s: f64,
-    /// Windows of the counter's calibration.
     pub windows: u32,
     /// Length of each, in ns.
     pub window_ns: u64,
@@ -59,10 +56,8 @@ pub struct Open {
     pub token: Option<String>,
 }
 
-/// From an agent to a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromAgent {
-    /// The session may begin.
     Welcome(Box<Facts>),
     /// The wall clock, in seconds since 1970.
     Clock {
@@ -70,20 +65,24 @@ pub enum FromAgent {
         wall_s: f64,
     },
     /// This session is not served, and why, with the way out.
-    Refused { reason: String },
-    /// An event of the worker of a round.
-    Event { round: u64, event: Box<FromWorker> },
+    Refused {
+        reason: String,
+    },
+    Event {
+        round: u64,
+        event: Box<FromWorker>,
+    },
     /// A round has ended without its worker's having said so: it was refused, or its worker died.
-    Ended { round: u64, reason: String },
+    Ended {
+        round: u64,
+        reason: String,
+    },
 }
 
-/// An agent's facts about its host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Its version of plumb.
     pub plumb: String,
     pub host: Host,
-    /// Its environment, by name.
     pub environment: BTreeMap<String, String>,
     /// CPUs of its ends of rounds, the preferred one first.
     pub cpus: Vec<usize>,

@@ -13,7 +13,6 @@ use std::time::Duration;
 /// (before its first round: as long as it expects to take), makes room for another one that asks.
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// What all sessions of an agent share.
 pub struct Options<'agent> {
     /// What it serves the far ends of.
     pub catalogue: Catalogue,
@@ -30,7 +29,6 @@ pub struct Options<'agent> {
     pub stop: &'agent AtomicBool,
 }
 
-/// The addresses of a session's connection, where they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     pub local: Option<IpAddr>,

@@ -11,11 +11,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// A name is resolved in this time.
 const RESOLVE_TIME: Duration = Duration::from_secs(10);
-/// An address answers in this time.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 
 /// Connects to the first address of a host at which an agent answers. Errors: the host is unknown, no

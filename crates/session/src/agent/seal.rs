@@ -30,7 +30,6 @@ impl Seal {
         Seal { state, held: Vec::new() }
     }
 
-    /// Bytes as they are sent.
     pub fn sealed(&mut self, text: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         text.chunks(MESSAGE_BYTES_MAX - TAG_BYTES).for_each(|piece| self.record(piece, &mut out));

@@ -30,7 +30,6 @@ const EXPECTED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Longest frame of a worker, in bytes: with what is said around it it is an event of the agent's.
 const WORKER_BYTES_MAX: usize = EVENT_BYTES_MAX - (4 << 10);
 
-/// A session that is served.
 pub struct ServedSession<'agent> {
     options: &'agent Options<'agent>,
     pub channel: Channel,
@@ -49,7 +48,6 @@ pub struct ServedSession<'agent> {
     _machine: Option<Machine>,
 }
 
-/// The agent's host, as a session sees it.
 struct Here {
     site: Site,
     address: IpAddr,
@@ -62,7 +60,6 @@ pub struct Prepared {
     work: Work,
 }
 
-/// A worker, and what it does.
 struct Work {
     worker: Worker,
     task: Task,

@@ -88,7 +88,6 @@ fn calibration(cpu: usize) -> Calibration {
     }
 }
 
-/// A list of one key.
 fn one(key: &Key) -> Vec<Named> {
     vec![Named { key: key.clone(), name: String::new() }]
 }
@@ -180,7 +179,6 @@ fn hear(channel: &mut Channel) -> Result<FromAgent> {
     channel.receive(Instant::now() + PATIENCE, &GOES_ON)?.context("the agent said nothing")
 }
 
-/// Asks for a session; the agent's first answer.
 fn ask(at: SocketAddr, key: &Key, host_name: &str) -> Result<(Channel, FromAgent)> {
     let mut channel = connect(at, key)?;
     channel.send(&open(host_name), &GOES_ON)?;
@@ -188,12 +186,10 @@ fn ask(at: SocketAddr, key: &Key, host_name: &str) -> Result<(Channel, FromAgent
     Ok((channel, answer))
 }
 
-/// Whether an agent serves another session.
 fn is_busy(answered: &FromAgent) -> bool {
     matches!(answered, FromAgent::Refused { reason } if reason.contains("is busy until"))
 }
 
-/// A session that was let in.
 fn welcome(at: SocketAddr, key: &Key) -> Channel {
     match ask(at, key, "near") {
         Ok((channel, FromAgent::Welcome(_))) => channel,
@@ -202,7 +198,6 @@ fn welcome(at: SocketAddr, key: &Key) -> Channel {
     }
 }
 
-/// An order of so many messages.
 fn order(messages: u64) -> Box<RoundOrder> {
     let case = Case::new(CaseId::new().with("messages", messages));
     let series = Series::new("selftest.echo", Order::Fixed, vec![case]);

@@ -10,18 +10,14 @@ pub const NAMELESS: &str = "peer";
 /// What is run at the far end of `ssh://` where the URL names no path.
 const PLUMB: &str = "plumb";
 
-/// A peer on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerUrl {
-    /// Its name in cases.
     pub name: String,
     /// The URL as typed, without the name.
     pub text: String,
-    /// How its agent is reached.
     pub transport: Transport,
 }
 
-/// How an agent is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// The system's ssh starts it and carries its standard streams.
@@ -35,7 +31,6 @@ pub enum Transport {
     Exec(String),
 }
 
-/// Where ssh goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ssh {
     /// User there; ssh's choice where absent.

@@ -35,7 +35,6 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 /// Why a channel is of no more use.
 #[derive(Debug, Error)]
 pub enum Lost {
-    /// The other end is gone.
     #[error("the other end closed the connection")]
     Closed,
     /// A frame did not come whole, or could not be sent, in its time.
@@ -47,13 +46,11 @@ pub enum Lost {
     /// A frame over the limit.
     #[error(transparent)]
     TooLong(#[from] TooLong),
-    /// Not from the other end.
     #[error(transparent)]
     Unsealed(#[from] Unsealed),
     /// A frame that is no message of the expected kind.
     #[error("cannot parse a message ({0}): install the same version of plumb at both ends")]
     Malformed(String),
-    /// What the kernel reports.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -65,7 +62,6 @@ impl Lost {
     }
 }
 
-/// One end of a channel.
 pub struct Channel {
     reader: File,
     writer: File,
@@ -112,7 +108,6 @@ impl Channel {
         Ok(Channel::new(stream.try_clone()?.into(), stream.into(), limit))
     }
 
-    /// The same channel, which begins with a greeting.
     pub fn greeting(mut self, mut greeting: Greeting) -> Channel {
         // A new pipe or connection has room for it. One that is closed is found when it is read:
         // its end may have said why.
@@ -246,7 +241,6 @@ impl Channel {
         self.begun.map(|begun| begun + self.frame_time)
     }
 
-    /// What to wait for, to read.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.reader.as_fd()
     }

@@ -48,22 +48,18 @@ pub struct Worker {
     process: Option<Process>,
     /// Counts of the OOM killer before it had an order.
     kills: Kills,
-    /// Cases that it takes memory for.
     takes_memory_for: Vec<CaseId>,
     started: Instant,
     /// What it may hang in, once it said so.
     files: Files,
 }
 
-/// The files that a worker touches.
 #[derive(Default)]
 struct Files {
     dir: Option<PathBuf>,
     /// The block device below, by its number.
     device: Option<String>,
-    /// How long it may be silent.
     silence: Duration,
-    /// The case whose files it touches.
     case: Option<CaseId>,
     /// When it is to be looked at, once they may hang.
     until: Option<Instant>,
@@ -76,7 +72,6 @@ struct Files {
 /// What the kernel reports about a silent worker: it differs while that gets on.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Moved {
-    /// What it read and wrote.
     process_io: String,
     /// What its device has done, for whomever; `None` where it has none.
     device: Option<Vec<String>>,
@@ -109,7 +104,6 @@ impl Worker {
         Ok(Worker { process: Some(process), ..Worker::over(channel) })
     }
 
-    /// One behind a channel.
     pub fn over(channel: Channel) -> Self {
         Worker {
             channel,

@@ -40,14 +40,12 @@ const LEAVING_EVERY: Duration = Duration::from_millis(5);
 /// open(2)'s flags, of Linux on x86-64 and aarch64: a pipe is not waited for.
 const O_NONBLOCK: i32 = 0o4000;
 
-/// What one run changed.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     place: Place,
     undos: Vec<Undo>,
     /// The file system of the work directory, as [`holder`] finds it; `None` where it does not.
     holder: Option<String>,
-    /// It hung when it was to be undone.
     hung: bool,
     /// Device and number of the work directory, once it was made: a line of its own, which is
     /// appended. One that is torn was not written.
@@ -55,7 +53,6 @@ struct Entry {
     made: Option<(u64, u64)>,
 }
 
-/// How one change is undone.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Undo {
@@ -150,7 +147,6 @@ impl WorkDir {
         self.undo(is_hanging)
     }
 
-    /// Leaves it to the journal.
     fn leave(mut self) {
         self.is_done = true;
     }
@@ -195,7 +191,6 @@ pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
 /// What a run that was killed in another place left: it is undone there.
 #[derive(Clone, Debug)]
 pub struct Left {
-    /// The entry, to be removed with it.
     pub entry: PathBuf,
     /// Directories and control groups.
     pub paths: Vec<PathBuf>,
@@ -291,7 +286,6 @@ fn undo_entry(
     Ok(removed)
 }
 
-/// Undoes one change: what was removed, if it was there.
 fn undo(change: &Undo, of: &Entry, patience: Patience<'_>) -> Result<Option<String>> {
     let dir = change.path();
     let ours =
@@ -383,7 +377,6 @@ fn write_entry(entry: &Path, changes: &Entry) -> Result<File> {
     })?)
 }
 
-/// Writes which directory was made.
 fn write_made(file: &mut File, made: Option<(u64, u64)>) -> io::Result<()> {
     made.map_or(Ok(()), |(device, inode)| writeln!(file, "[{device},{inode}]"))
 }

@@ -28,7 +28,6 @@ use std::time::{Duration, SystemTime};
 const LAST: &str = "last";
 const LAST_CROSSCHECK: &str = "last-crosscheck";
 
-/// Ending of a record's file.
 const ENDING: &str = ".jsonl";
 
 /// How often a lock is tried for, and how long until the next time: others hold it for the moment
@@ -60,7 +59,6 @@ impl Store {
         Store { dir: location(set, home, metal::process::geteuid() == 0) }
     }
 
-    /// The store in a directory.
     pub fn in_directory(dir: PathBuf) -> Self {
         Store { dir }
     }
@@ -394,7 +392,6 @@ fn is_taken(error: &anyhow::Error) -> bool {
     kind == Some(io::ErrorKind::AlreadyExists)
 }
 
-/// What came of locking a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Locked {
     /// No other plumb writes it until it is closed.

@@ -35,11 +35,9 @@ const FIGURES_ENDING: &str = ".figures.json";
 /// A run, as lists and trends show it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Name in the header.
     pub run: String,
     /// Start, RFC 3339 in UTC.
     pub started: String,
-    /// Seed of every random order.
     pub seed: u64,
     /// `quick`, `standard` or `thorough`.
     pub preset: String,
@@ -48,7 +46,6 @@ pub struct Facts {
     pub profile: String,
     /// How it ended; `None` if it was killed.
     pub end: Option<End>,
-    /// Rounds, also void ones.
     pub rounds: usize,
     /// Figures measured, skipped and failed.
     pub figures: [usize; 3],
@@ -66,7 +63,6 @@ impl Facts {
         self.machine.difference(&other.machine).or_else(|| is_other.then_some(profiles))
     }
 
-    /// Whether two runs are of one machine and by one profile of plumb.
     pub fn is_alike(&self, other: &Facts) -> bool {
         self.difference(other).is_none()
     }
@@ -80,10 +76,8 @@ impl Facts {
 /// What stands beside other tools, in numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beside {
-    /// Tools with which something was compared.
     pub tools: usize,
     pub compared: usize,
-    /// Of these, those that missed their goal.
     pub missed: usize,
 }
 
@@ -95,22 +89,17 @@ pub struct Row {
     pub about: About,
     pub value: f64,
     pub ci: Option<(f64, f64)>,
-    /// Its cycles, of a figure of the core.
     pub cycles: Option<f64>,
-    /// The round values on which it rests.
     pub rounds: Vec<f64>,
 }
 
-/// What is to be known of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct About {
-    /// Unit of its values.
     pub unit: Unit,
     pub better: Better,
     pub kind: Kind,
 }
 
-/// What is kept of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Content {
     pub facts: Facts,
@@ -118,17 +107,14 @@ pub struct Content {
     pub figures: Vec<Row>,
 }
 
-/// A record of the store as it is listed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// Name in the store.
     pub name: String,
     /// Length of the record, in bytes.
     pub size_bytes: u64,
     pub state: State,
 }
 
-/// What a stored record is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
     /// It can be read, and no plumb is writing it.
@@ -157,7 +143,6 @@ struct Head {
     run: Result<Facts, String>,
 }
 
-/// Second line of a file of figures.
 #[derive(Default, Serialize, Deserialize)]
 struct Figures {
     figures: Vec<Row>,
@@ -268,12 +253,10 @@ impl Version {
 }
 
 impl Store {
-    /// Where the figures of a run are kept.
     pub(super) fn figures_path(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}{FIGURES_ENDING}"))
     }
 
-    /// Removes the figures of records that are gone.
     fn remove_left_figures(&self) {
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
@@ -306,7 +289,6 @@ fn parsed(bytes: &[u8], wants_figures: &impl Fn(&Facts) -> bool) -> Option<(Head
     (head.format == FORMAT).then_some((head, figures))
 }
 
-/// A line with its checksum.
 fn sealed(value: &impl Serialize) -> Vec<u8> {
     let mut line =
         serde_json::to_vec(value).expect("texts and numbers under texts are always JSON");

@@ -126,7 +126,7 @@ pub fn between_runs(own: Scatter, alike: Option<Prior>, default_deviation: f64) 
 }
 
 /// Weight of the default beside stored runs of fewer than ten figures of a kind.
-const DEFAULT_FREEDOM: f64 = 4.0;
+pub(super) const DEFAULT_FREEDOM: f64 = 4.0;
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@
 //! not of rounds (within a run, of resamples) takes part with the p that its interval gives.
 
 pub mod between;
+pub mod family;
 pub mod multiple;
 pub mod paired;
 pub mod ratio;
@@ -43,22 +44,11 @@ pub struct Pair {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Evidence {
     /// Fresh repetitions: the round values that the estimates used.
-    Rounds {
-        /// The values of the base run.
-        base: Vec<f64>,
-        /// The values of the new run.
-        new: Vec<f64>,
-    },
+    Rounds { base: Vec<f64>, new: Vec<f64> },
     /// Values with intervals that are not of rounds: of blocks within a run, or of resamples.
-    Intervals {
-        /// The values of the base run.
-        base: Point,
-        /// The values of the new run.
-        new: Point,
-    },
+    Intervals { base: Point, new: Point },
 }
 
-/// What the comparison says of one figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
     /// Ratio or difference of the medians with interval, between-run variance included.

@@ -7,14 +7,12 @@ use crate::interval::Interval;
 pub enum Change {
     /// New over base, all values positive.
     Ratio {
-        /// Ratio of the two values.
         value: f64,
         /// Its interval; `None` where either value has none.
         interval: Option<Interval>,
     },
     /// New minus base, in the figure's unit.
     Difference {
-        /// Difference of the two values.
         value: f64,
         /// Its interval; `None` where either value has none.
         interval: Option<Interval>,
@@ -38,18 +36,15 @@ impl Change {
         }
     }
 
-    /// The interval of the ratio or of the difference.
     pub fn interval(&self) -> Option<Interval> {
         let (Change::Ratio { interval, .. } | Change::Difference { interval, .. }) = self;
         *interval
     }
 }
 
-/// A value with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     pub value: f64,
-    /// Its interval, if it has one.
     pub interval: Option<Interval>,
 }
 

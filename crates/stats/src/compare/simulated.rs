@@ -23,7 +23,6 @@ struct Machine {
     apart: f64,
     /// What the new value of (series 0, figure 0) is multiplied by.
     factor: f64,
-    /// Whether that is an os figure.
     os: bool,
 }
 

@@ -13,7 +13,6 @@ pub struct Prior {
     pub freedom: f64,
 }
 
-/// A variance with its degrees of freedom.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Variance {
     pub variance: f64,

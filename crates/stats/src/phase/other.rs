@@ -197,7 +197,6 @@ impl Pairs {
         (p <= SIGNIFICANT).then_some(Pairs { distance_ns, list, p })
     }
 
-    /// Mean distance of the pairs.
     fn mean_ns(&self, starts_ns: &[f64]) -> f64 {
         let sum: f64 = self.list.iter().map(|(a, b)| starts_ns[*b] - starts_ns[*a]).sum();
         sum / self.list.len() as f64

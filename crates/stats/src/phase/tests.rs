@@ -18,7 +18,6 @@ fn ticks(draw: &mut Draw, period_ns: f64, for_ns: f64, late_ns: f64, missing: f6
     starts
 }
 
-/// Events at random times.
 fn random(draw: &mut Draw, per_s: f64, for_ns: f64) -> Vec<f64> {
     let (mut at, mut starts) = (1e12, Vec::new());
     loop {

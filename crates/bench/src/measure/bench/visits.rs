@@ -6,7 +6,6 @@ use anyhow::Result;
 use record::case::Case;
 use stats::width::is_alone;
 
-/// What measures a case.
 type Measure<'a> = &'a mut dyn FnMut(&mut Bench, &Case) -> Result<()>;
 
 impl Bench {

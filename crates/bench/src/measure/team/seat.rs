@@ -27,9 +27,7 @@ const SPINS: u32 = 1000;
 /// A member's place in its team. Only the member itself has it while it works.
 pub struct Seat<'team> {
     pub team: &'team Team,
-    /// Its number, from 0.
     pub number: usize,
-    /// Gates that it came to.
     gates: Cell<u64>,
 }
 
@@ -42,7 +40,6 @@ impl<'team> Seat<'team> {
         Seat { team, number, gates: Cell::new(0) }
     }
 
-    /// A word of its own.
     #[inline]
     pub fn word(&self, word: usize) -> &'team AtomicU64 {
         self.team.word(self.number, word)
@@ -59,7 +56,6 @@ impl<'team> Seat<'team> {
         place::pin(cpu).map(drop).with_context(|| format!("pinning to CPU {cpu}"))
     }
 
-    /// The member has all that it needs.
     pub fn ready(&self) {
         if self.word(STATE).swap(1, Ordering::AcqRel) == 0 {
             self.team.words[READY].fetch_add(1, Ordering::AcqRel);
@@ -178,7 +174,6 @@ impl<'team> Seat<'team> {
 /// What the kernel counted of a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The CPU that it was on at the end.
     pub cpu: usize,
     /// CPU time, in ns.
     pub cpu_ns: u64,
@@ -227,11 +222,9 @@ pub enum Fault {
     Unplaced(i32),
     /// An error of the system, by its number; 0 for an end of what it read.
     System(i32),
-    /// A reason of the body's own, which numbers them.
     Body(u32),
     /// It ended without a word of its own.
     Died(Ending),
-    /// It waited in vain.
     Lost,
     OtherFailed,
 }
@@ -305,7 +298,6 @@ impl Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
     pub number: usize,
-    /// Members of the team.
     pub size: usize,
     pub cpu: Option<usize>,
     pub fault: Fault,

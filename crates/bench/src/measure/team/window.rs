@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The common start lies so far ahead of the moment at which all are ready, in ns.
 const LEAD_NS: f64 = 50e3;
-/// Warm-up as a share of the window.
 const WARM_UP_SHARE: f64 = 0.1;
 /// A way of several is tried for this share of the window.
 const TRIAL_SHARE: f64 = 0.125;
@@ -31,7 +30,6 @@ pub struct TeamWindow {
     able: Option<Probe>,
 }
 
-/// What a team did in its shared window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shared {
     /// Length of the window in which every member worked, in ns.
@@ -58,7 +56,6 @@ impl Shared {
     }
 }
 
-/// What one member did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Member {
     /// CPU, read back after the window.
@@ -254,7 +251,6 @@ pub struct NeverTogether {
     pub cpus: Vec<usize>,
 }
 
-/// What all members know of the window.
 struct Plan {
     clock: Clock,
     window_ticks: u64,

@@ -174,7 +174,6 @@ fn without_rights_it_is_skipped_with_the_way_out() {
     assert!(name.contains("same") && skip.reason.contains("quota of 0.50 CPUs"), "{}", skip.reason);
 }
 
-/// The row of the median.
 fn row(sleep: Sleep) -> Row {
     let conditions = conditions("vm-granite-rapids", &[1, 0], Preset::Standard);
     pairing(&conditions, sleep).rows.remove(0)

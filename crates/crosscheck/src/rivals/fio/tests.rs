@@ -96,7 +96,6 @@ fn thorough() -> Vec<Pairing> {
     pairings(&all.next().expect("one machine"))
 }
 
-/// The row of operations of the pairing.
 fn row(name: &str) -> Row {
     let found = thorough().into_iter().find(|pairing| pairing.name == name);
     found.expect("thorough has it").rows[0].clone()
@@ -162,7 +161,6 @@ fn without_a_directory_nothing_is_run() {
     }
 }
 
-/// Samples of a round of a case.
 fn samples(case: &CaseId, round: u32, metric: &str, value: f64, quantity: (&str, f64)) -> Samples {
     let raw = Raw::Batch { k: 1, values: vec![value] };
     Samples {

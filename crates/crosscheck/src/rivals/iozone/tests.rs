@@ -4,7 +4,6 @@ use crate::tests::said;
 const OLDER: &str = include_str!("../../testdata/iozone/3.471-direct.txt");
 const NEWER: &str = include_str!("../../testdata/iozone/3.508-direct.txt");
 
-/// The rates of the table, in its order.
 fn table(text: &str) -> Vec<f64> {
     let row = text.lines().find(|line| line.trim().starts_with("16384"));
     let cells = row.expect("a table").split_whitespace().skip(2);
@@ -16,8 +15,8 @@ fn the_reports_say_what_the_table_says() {
     for text in [OLDER, NEWER] {
         // The first is the first write.
         let table = table(text);
-        assert_eq!(table.len(), 1 + TABLE[0].figures.len());
-        for (report, kib_per_s) in TABLE[0].figures.iter().zip(&table[1..]) {
+        assert_eq!(table.len(), 1 + TABLE[0].readings.len());
+        for (report, kib_per_s) in TABLE[0].readings.iter().zip(&table[1..]) {
             assert_eq!(parse(&said(text), report.pattern), Ok(kib_per_s * 1024.0));
         }
     }
@@ -25,7 +24,7 @@ fn the_reports_say_what_the_table_says() {
 
 #[test]
 fn anything_else_is_refused() {
-    let title = TABLE[0].figures[1].pattern;
+    let title = TABLE[0].readings[1].pattern;
     let cut = OLDER.split_once("\"Reader report\"").expect("it has one").0;
     for broken in [
         "",

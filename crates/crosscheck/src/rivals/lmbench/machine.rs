@@ -4,7 +4,7 @@ use super::{entry, value};
 use crate::Goal::Explained;
 use crate::Statistic;
 use crate::table::Needs::{Arrays, File, Memory};
-use crate::table::{Entry, Figure, RATE, TIME};
+use crate::table::{Entry, RATE, Reading, TIME};
 use bench::experiment::Preset::{Quick, Standard, Thorough};
 
 pub(super) static TABLE: &[Entry] = &[
@@ -197,7 +197,7 @@ const THRASH: &str = "lmbench moves to another page with every load, through all
                       physical pages of each run determine the conflicts in the caches, and \
                       lmbench takes the fastest interval of one allocation";
 
-const OPERATION: Figure = TIME.differs(
+const OPERATION: Reading = TIME.differs(
     "lmbench times 10 to 20 dependent operations in compiled C over an interval of 10 ms and \
      divides by the number in its source. The time of a division depends on its operands, which \
      differ",
@@ -210,13 +210,13 @@ const SIGNED: &str = "lmbench's division is signed, plumb's unsigned. The time o
 const SINGLE: &str = "lmbench times scalar operations in compiled C over an interval of 10 ms; \
                       plumb times vectors of four, which take the same time on most cores";
 
-const KERNEL: Figure = RATE.taken(Statistic::Best).differs(
+const KERNEL: Reading = RATE.taken(Statistic::Best).differs(
     "both count as STREAM does and take the fastest repetition (lmbench) or round (plumb). \
      lmbench's loops are compiled with -O, without vectors, and walk three arrays in turn; its \
      add, which is not compared, sums only one",
 );
 
-const NAME: Figure = TIME.explained(
+const NAME: Reading = TIME.explained(
     "lmbench creates files of one byte with creat, write and close on whole paths, 100 to a \
      directory, in ever deeper directories; plumb creates empty files next to 100 others, and \
      closing them is not timed",

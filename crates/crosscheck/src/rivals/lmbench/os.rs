@@ -2,7 +2,7 @@
 
 use super::{SLEEP, entry, value};
 use crate::table::Needs::{File, Hello, Listener};
-use crate::table::{Entry, Figure, RATE, TIME};
+use crate::table::{Entry, RATE, Reading, TIME};
 use crate::{Goal, Statistic};
 use bench::experiment::Preset::{Quick, Rehearsal, Standard, Thorough};
 
@@ -196,7 +196,7 @@ pub(super) static TABLE: &[Entry] = &[
         )]),
 ];
 
-const SWITCH: Figure = TIME.metric("switch").explained(
+const SWITCH: Reading = TIME.metric("switch").explained(
     "both subtract what one process alone needs for its pipe and its sum: lmbench the median of an \
      earlier run, plumb alternately in the same window. lmbench's processes use the normal policy, \
      where a woken process may preempt its waker; plumb's use SCHED_BATCH, where it waits. lmbench \
@@ -204,13 +204,13 @@ const SWITCH: Figure = TIME.metric("switch").explained(
 );
 
 /// The numbers of processes are those of lmbench's own summary.
-const SWITCHES: &[Figure] = &[
+const SWITCHES: &[Reading] = &[
     SWITCH.named("2 processes").in_case("size=2", "2 {x*1e3}"),
     SWITCH.named("8 processes").in_case("size=8", "8 {x*1e3}"),
     SWITCH.named("16 processes").in_case("size=16", "16 {x*1e3}"),
 ];
 
-const ECHO: Figure =
+const ECHO: Reading =
     TIME.metric("round_trip").taken(Statistic::MeanOfAll).goal(Goal::AtMost).differs(
         "both ends block on one CPU, and both tools report the mean; lmbench runs one or two \
          seconds without pause, plumb shorter bursts in six processes",
@@ -222,7 +222,7 @@ const ECHO_TCP: &str = "far=loopback protocol=tcp message=1B ends=same_cpu conne
 const ECHO_UDP: &str = "far=loopback protocol=udp message=4B ends=same_cpu connections=1 \
     receiver=blocking arrivals=saturated exchange=echo";
 
-const STREAM: Figure = RATE.differs(
+const STREAM: Reading = RATE.differs(
     "64 KiB a call on one CPU. lmbench's writer never touches its buffer, and its reader counts \
      the bytes; plumb's message changes, and the sender waits for the receiver's answer. MB are \
      10^6 bytes",

@@ -81,7 +81,7 @@ fn outputs_of_two_versions_are_read() {
 #[test]
 fn every_row_is_in_a_recorded_output() {
     let texts: Vec<Output> = testdata(&RIVAL).iter().map(|(_, text)| said(text)).collect();
-    for row in table().flat_map(|entry| entry.figures) {
+    for row in table().flat_map(|entry| entry.readings) {
         let is_read =
             texts.iter().any(|text| parse(text, row.pattern).is_ok_and(|value| value > 0.0));
         assert!(is_read, "{}", row.pattern);

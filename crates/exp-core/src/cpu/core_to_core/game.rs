@@ -21,7 +21,6 @@ const OVER: usize = usize::MAX;
 /// Transfers of a round trip.
 const TRANSFERS: u64 = 2;
 
-/// A game to play.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Game {
     /// CPU of the party that measures, and of the one that answers.
@@ -38,7 +37,6 @@ pub(super) struct Game {
 pub(super) struct Played {
     /// Transfers of the short batch.
     pub(super) k: u64,
-    /// Quartets of each line.
     pub(super) lines: Vec<Turns<Quartet>>,
     /// What a reader must know of the batch.
     pub(super) note: Option<String>,

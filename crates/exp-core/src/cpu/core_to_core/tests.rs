@@ -53,7 +53,6 @@ fn it_measures_and_the_turns_add_up() {
     }
 }
 
-/// Plays on a bench of its own.
 fn play(game: Game, cpu: usize) -> Result<game::Played> {
     on_a_thread(|| {
         let series = Series::new(CARD.id, Order::Fixed, Vec::new());

@@ -68,7 +68,6 @@ pub(super) fn block_columns(n: usize, threads: usize) -> usize {
     wide.min(share.max(16))
 }
 
-/// Memory of the solver.
 #[derive(Debug)]
 pub(super) struct Solver {
     matrix: Matrix,

@@ -54,7 +54,6 @@ pub fn place_threads(case: &mut Case, site: &Site, count: usize, cpus: &[usize])
     case.at.put("cores", distinct_cores(site, cpus) as u64);
 }
 
-/// The CPUs of a placed case.
 pub fn cpus_of(case: &Case) -> Vec<usize> {
     case.at.get("cpus").and_then(Value::text).map(parse_cpus).unwrap_or_default()
 }

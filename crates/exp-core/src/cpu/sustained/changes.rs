@@ -16,7 +16,6 @@ const NAMED: f64 = 0.01;
 /// seconds scatter by a third of it.
 const LARGE: f64 = 0.05;
 const SCATTERS: f64 = 3.0;
-/// So many changes are described, the largest.
 pub(super) const DESCRIBED: usize = 20;
 /// A counter explains a change that it moved with by this share.
 const EXPLAINS: f64 = 0.5;
@@ -98,7 +97,6 @@ pub(super) fn unknown_columns(seconds: &[Second]) -> Vec<String> {
     COLUMNS.into_iter().filter_map(note).collect()
 }
 
-/// A change of level.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Change {
     /// When, in s since the load began.
@@ -106,7 +104,6 @@ pub(super) struct Change {
     /// Level before, in operations per second.
     pub from: f64,
     pub to: f64,
-    /// What moved with it.
     pub causes: Causes,
 }
 

@@ -11,7 +11,6 @@ use laws::memory::transfer::{Op, STREAM, Stores, Threads, Transfer};
 const MEAN: [&str; 3] = ["stores", "level", "threads"];
 const RATIO: [&str; 3] = ["op", "level", "threads"];
 
-/// Some parameters of a case.
 fn picked(of: &Transfer, names: [&str; 3]) -> CaseId {
     let id = of.id();
     let values = names.iter().filter_map(|name| Some((*name, id.get(name)?.clone())));
@@ -41,7 +40,6 @@ fn found<'case>(
         .collect()
 }
 
-/// The cases that these series may yield.
 pub(super) fn cases(series: &[Series]) -> Vec<CaseId> {
     let ids = || series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
     let has = |wanted: &CaseId, metric: &str| {

@@ -58,7 +58,6 @@ static ROWS: &[Row] = &[
     (Thorough, Op::ALL, Regular, Strided, &[Word(4), Word(8)], Level::ALL, BOTH),
 ];
 
-/// The cases of a preset.
 pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Transfer> {
     let cpus = site.cpus.len() as u64;
     let caches = described_levels(site);

@@ -23,7 +23,6 @@ const LINE_BYTES: u64 = 64;
 pub(super) struct Moved {
     window: BestWindow,
     transfer: Transfer,
-    /// The one of the kernel's loops that moved it.
     by: Loop,
     memory: MemoryOf,
 }

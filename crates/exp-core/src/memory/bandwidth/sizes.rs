@@ -21,7 +21,6 @@ pub(super) const MEMORY_LIMIT: &str = "memory_limit";
 /// The arrays of one thread.
 #[derive(Debug)]
 pub(super) struct Sized {
-    /// CPUs, one for each thread.
     pub(super) cpus: Vec<usize>,
     /// Bytes of the arrays of each thread together.
     pub(super) footprint: u64,

@@ -6,7 +6,6 @@ use bench::prelude::*;
 use laws::memory::fault::{self as law, Major};
 use laws::{Law, range};
 
-/// The prediction of one figure of a case.
 pub(super) fn predict(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<Prediction> {
     let law = match of.fault {
         fault if metric == "latency" && !fault.is_major() && fault != Touch::Stress => {
@@ -71,7 +70,6 @@ fn of_device(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<Law>
     })
 }
 
-/// The prediction of a derived figure.
 pub(super) fn of_derived(facts: Facts, metric: &str) -> Option<Prediction> {
     let (law, fault): (fn(Facts) -> Law, _) = match metric {
         "zeroing" => (law::zeroing, Touch::Huge),

@@ -7,7 +7,6 @@ use host::{Host, Root};
 use session::fixtures::{check, here_with, offered, refused};
 use std::path::Path;
 
-/// A site with a directory on a disk.
 fn with_disk() -> Site {
     let tree = "== sys/block/sda/size\n100\n== sys/block/sda/dev\n8:0\n\
         == sys/block/sda/queue/read_ahead_kb\n128\n\

@@ -20,7 +20,6 @@ const GAIN_FOOTPRINTS: [u64; 3] = [MIB, 16 * MIB, 256 * MIB];
 /// Names of the translation levels.
 pub(super) const TLBS: [&str; 2] = ["L1", "L2"];
 
-/// The case of a level of the hierarchy.
 pub(super) fn level_case(name: &str) -> CaseId {
     CaseId::new().with("level", name)
 }

@@ -14,7 +14,6 @@ pub(super) const GRAIN_BYTES: u64 = 64;
 const LEAST_BYTES: f64 = 512.0;
 /// A walk in order of addresses has at least so many slots, else it is no walk.
 const LEAST_SLOTS: u64 = 4;
-/// All strides of the catalogue.
 const STRIDES: [u64; 9] = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 /// Strides that the published reports name.
 const NAMED_STRIDES: [u64; 3] = [64, 256, 512];

@@ -28,7 +28,6 @@ const APART: u64 = 1 << 16;
 const LOOK: f64 = 0.5;
 const LINE: f64 = 64.0;
 
-/// All members of a round.
 pub(super) struct Party {
     /// The chaser's CPU, then the loaders'.
     cpus: Vec<usize>,
@@ -51,7 +50,6 @@ struct Walk {
     notes: Vec<String>,
 }
 
-/// What a window gave.
 pub(super) struct Window {
     /// Time of a load in the chaser's median step, in ns.
     pub(super) latency_ns: f64,

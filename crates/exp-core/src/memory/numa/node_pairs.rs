@@ -27,7 +27,6 @@ const QUICK_PAIRS: usize = 4;
 pub(super) struct Sizes {
     /// Bytes of the streams on one memory node.
     pub(super) footprint: u64,
-    /// Bytes of the ring there.
     pub(super) ring: u64,
     /// CPUs of a node that work alone, one after the other, in a round.
     pub(super) cpus: u64,
@@ -102,7 +101,6 @@ fn cpus_of(site: &Site, node: &Node) -> Vec<usize> {
     usable.filter(|cpu| site.cpus.contains(cpu)).collect()
 }
 
-/// One CPU of each of their cores.
 fn team_of(site: &Site, cpus: &[usize]) -> Vec<usize> {
     let mut team: Vec<usize> = Vec::new();
     for cpu in cpus {

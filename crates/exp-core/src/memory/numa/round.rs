@@ -31,7 +31,6 @@ const LONGER: f64 = 4.0;
 /// be a tenth of that: 10 to 30 µs, so that a window holds many.
 const STEP_BYTES: usize = 256 << 10;
 const STEP_TEAM_BYTES: usize = 32 << 10;
-/// Loads of a step of the walk.
 const STEP_LOADS: u64 = 256;
 /// Before a CPU's window alone it moves so much: more than its own caches. The last cache is as the
 /// team's window left it, by the same kernel on the same memory.

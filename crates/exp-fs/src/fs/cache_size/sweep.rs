@@ -23,7 +23,6 @@ const OVERTIME: u32 = 4;
 /// And takes at least this long before it does.
 const LEAST_TIME: Duration = Duration::from_secs(20);
 
-/// All that the sizes of a sweep share.
 pub(super) struct Sweep {
     file: Grown,
     limit: Limit,

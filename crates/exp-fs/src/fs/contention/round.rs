@@ -202,7 +202,6 @@ fn busiest(shared: &Shared) -> Option<(usize, f64)> {
     shares.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Files of cases: size and how many.
 pub(super) fn sizes(cases: &[Case]) -> BTreeMap<u64, u64> {
     let mut sizes = BTreeMap::new();
     for case in cases.iter().filter_map(|case| Competing::from_id(&case.id)) {

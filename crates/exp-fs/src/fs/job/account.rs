@@ -48,7 +48,6 @@ impl Account {
         Account::for_way(Way::Read, number)
     }
 
-    /// The same for writes.
     pub(in crate::fs) fn begin_writes(number: Option<&str>) -> Account {
         Account::for_way(Way::Written, number)
     }

@@ -57,7 +57,6 @@ pub(in crate::fs) struct Shared {
     pub(in crate::fs) moved: Moved,
 }
 
-/// What one reader had.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::fs) struct ReaderWindow {
     /// Reads that count, and the sum of their latencies, in ticks.
@@ -65,14 +64,12 @@ pub(in crate::fs) struct ReaderWindow {
     pub(in crate::fs) ticks: u64,
     /// Reads in the window, those across an edge by their part inside.
     pub(in crate::fs) units: f64,
-    /// Reads that it asked for in all.
     pub(in crate::fs) asked: u64,
     /// CPU time, in ns, and the reads that it went to.
     pub(in crate::fs) cpu_ns: u64,
     pub(in crate::fs) cpu_reads: u64,
     /// Involuntary switches in that time.
     pub(in crate::fs) forced: u64,
-    /// CPU that it was on at the end.
     pub(in crate::fs) cpu: usize,
 }
 

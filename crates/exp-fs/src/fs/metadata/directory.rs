@@ -300,7 +300,6 @@ fn batch(call: Call, directory: &mut Directory, timer: Timer, n: u64) -> Result<
     Ok(ns)
 }
 
-/// A window of one call for each name.
 fn window<'name>(
     timer: Timer,
     names: &'name [CString],

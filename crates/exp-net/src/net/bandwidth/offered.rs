@@ -26,11 +26,9 @@ const BOTH: &[Ends] = &[Ends::SameCpu, Ends::OtherCpu];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
     One,
-    /// One for each CPU.
     All,
     /// 2, 4, 8 … and one for each CPU.
     Doubling,
-    /// One and two, as R3.
     OneAndTwo,
 }
 

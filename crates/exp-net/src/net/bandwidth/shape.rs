@@ -129,7 +129,6 @@ pub(super) struct Sent {
 /// The kernel's facts about a sender's connections, summed over the streams.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Connections {
-    /// How they meet congestion.
     pub(super) congestion: String,
     /// Time with something to send, in µs.
     pub(super) busy_us: u64,

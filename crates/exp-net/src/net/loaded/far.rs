@@ -128,7 +128,6 @@ fn traffic_cpu(far: &FarEnd, case: &Case, cpu: usize) -> usize {
     }
 }
 
-/// Bytes of one call.
 const PIECE_BYTES: usize = 128 << 10;
 /// A call that moves nothing for so long looks whether there is an end.
 const CALL_TIME: Duration = Duration::from_millis(500);

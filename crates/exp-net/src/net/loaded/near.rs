@@ -15,7 +15,6 @@ use std::os::fd::AsFd;
 const WARM_UP: usize = 32;
 /// Round trips alone, and beside the traffic, at least.
 const LEAST: usize = 16;
-/// The same in a rehearsal.
 const REHEARSAL_LEAST: usize = 3;
 /// Traffic runs so long before anything counts, in ns, so that its streams have grown …
 const GROWTH_NS: f64 = 20e6;

@@ -19,13 +19,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Requests before the first that counts.
 const WARM_UP: usize = 64;
-/// The same in a rehearsal.
 const REHEARSAL_WARM_UP: usize = 4;
 /// A reply is waited for so many times as long as the median of the warm-up, at least.
 const TIMEOUT_TRIPS: f64 = 10.0;
 /// Time-outs of the warm-up, before any round trip is known, in ns.
 const FIRST_TIMEOUT_NS: f64 = 2e9;
-/// A closed loop's requests, at least.
 const CLOSED_LEAST: usize = 20;
 
 pub(super) struct Party {

@@ -36,7 +36,6 @@ pub(super) struct FarCounts {
     /// CPU time of its threads from their first message to their last, in ns.
     pub(super) cpu_ns: u64,
     pub(super) used: Used,
-    /// Its CPU, where it is pinned to one.
     pub(super) cpu: Option<usize>,
     /// The CPUs on which packets for its connections arrived.
     pub(super) softirq_cpus: BTreeSet<usize>,

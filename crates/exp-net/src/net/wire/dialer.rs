@@ -88,7 +88,6 @@ impl Dialer {
         self.fresh(Purpose::Data).to_vec()
     }
 
-    /// The preamble of a first datagram.
     #[cfg(test)]
     pub fn datagram_preamble(&mut self) -> Vec<u8> {
         self.fresh(Purpose::Datagram).to_vec()

@@ -33,7 +33,6 @@ pub(super) enum NotAdmitted {
     /// It speaks something else.
     #[error("a stranger: no preamble of this version and purpose")]
     Otherwise,
-    /// It has not the secret.
     #[error("a stranger: its code is wrong")]
     Code,
     /// Its number was admitted before, or is impossible.

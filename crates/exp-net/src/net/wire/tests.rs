@@ -156,7 +156,6 @@ pub fn dial(order: &RoundOrder, far: &Endpoint) -> Dialer {
     Dialer::new(&Bench::new(order).expect("a bench")).expect("a way")
 }
 
-/// Holds that both ends of a round do what they are to.
 pub fn hold(
     order: &RoundOrder,
     serve: impl FnOnce(&mut FarEnd) -> Result<()> + Send,

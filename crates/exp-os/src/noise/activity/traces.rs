@@ -55,7 +55,6 @@ fn tenth(ns: f64) -> f64 {
     (ns * 10.0).round() / 10.0
 }
 
-/// The lists of gaps, and the window of each.
 fn lists<'seen>(
     plain: &'seen Seen,
     traced: Option<&'seen Seen>,
@@ -95,7 +94,6 @@ fn gaps(bench: &mut Bench, case: &Case, kind: &str, seen: &Seen) -> Result<()> {
 
 /// What the picture of a first round shows at least, where it has room: R4's time.
 const PICTURE_NS: f64 = 120e6;
-/// Periods that it has room for.
 const PICTURE_PERIODS: usize = 1_500;
 
 fn timeline(bench: &mut Bench, case: &Case, seen: &Seen, samples: usize) -> Result<()> {

@@ -55,7 +55,6 @@ pub struct OfCpu {
 pub struct RowCount {
     /// Name for people ([`host::interrupts::Row::title`]).
     pub name: String,
-    /// It is the timer's.
     pub is_timer: bool,
     pub count: u64,
 }

@@ -85,7 +85,6 @@ impl NoIdling {
     }
 }
 
-/// The target in force, in µs.
 fn target_us(file: &mut File) -> io::Result<i32> {
     let mut bytes = [0; size_of::<i32>()];
     file.read_exact(&mut bytes)?;

@@ -4,7 +4,6 @@ use super::{GridClock, IdleStates, Load, Policy, Slack, Sleep, Wakeups, load};
 use bench::prelude::*;
 use host::{format_cpus, parse_cpus};
 
-/// Sleeps of a case in a rehearsal.
 pub(super) const REHEARSAL_SLEEPS: usize = 3;
 
 /// Start of a worker and its end.

@@ -24,7 +24,6 @@ pub(super) struct Parent {
     /// Held, and not written to: what fork copies the tables of.
     _memory: Mapping,
     given: Given,
-    /// Areas of memory that it has.
     areas: usize,
     /// For how long processes are made before those that are timed, and at least while they are.
     lead_in_ns: u64,

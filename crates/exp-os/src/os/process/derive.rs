@@ -5,7 +5,6 @@ use bench::prelude::*;
 use laws::os::process::{Call, resident_pages, thread_ns};
 use record::order::InOrder;
 
-/// Slopes and what they are slopes of.
 const SLOPES: [(&str, &str); 2] = [("return_per_page", "return"), ("reaped_per_page", "reaped")];
 
 case! {

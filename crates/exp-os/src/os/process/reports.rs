@@ -6,7 +6,6 @@ use bench::prelude::*;
 use metal::memory::{Mapping, Pages};
 use std::io;
 
-/// Settings of a series.
 pub(super) const SETTINGS: &[Param] = &[
     Param::setting(
         "areas",
@@ -44,7 +43,6 @@ pub(super) fn steady_ns(params: &Params) -> u64 {
 pub(super) struct Given {
     /// Held, and not written to: for their number.
     _more: Vec<Mapping>,
-    /// What is written before each process.
     written: Option<Mapping>,
 }
 

@@ -33,7 +33,6 @@ impl Log {
 /// A process on the CPU without another of ours between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Which process, from 0.
     pub(super) process: usize,
     pub(super) start: u64,
     pub(super) end: u64,

@@ -1,7 +1,6 @@
 use crate::Root;
 use crate::block::{Block, read};
 
-/// The machine of tree.txt with these mounts.
 fn machine(mounts: &str) -> Block {
     read(&Root::tree(include_str!("tree.txt")).with("proc/self/mountinfo", mounts))
 }

@@ -11,9 +11,7 @@ pub struct Row {
     /// The feature that it needs on x86-64 as `/proc/cpuinfo` spells it, empty for none; `None`: no
     /// such instruction.
     x86_64: Option<&'static str>,
-    /// The same on aarch64.
     aarch64: Option<&'static str>,
-    /// The measures that are defined.
     pub defined: &'static [Measure],
     /// Presets that measure it, the shorter ones even where it does not exist.
     presets: &'static [Preset],
@@ -154,13 +152,11 @@ impl Operation {
         }
     }
 
-    /// Whether a preset measures it on an architecture.
     pub fn is_in(self, preset: Preset, arch: Arch) -> bool {
         self.row().presets.contains(&preset)
             && (preset < Preset::Thorough || self.feature(arch).is_some())
     }
 
-    /// Whether it is on 512 bits.
     pub fn is_wide(self) -> bool {
         let name = self.text();
         name.ends_with("x16") && !name.contains("i8") || name.ends_with("f64x8")

@@ -62,7 +62,6 @@ impl Work {
         self.mode == Mode::Direct
     }
 
-    /// Whether a ring carries it out.
     pub fn is_ring(&self) -> bool {
         self.engine == Engine::Uring
     }
@@ -88,7 +87,6 @@ impl Work {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request<'case> {
     pub work: &'case Work,
-    /// Bytes of the file.
     pub(super) span: f64,
     /// Name of the disk, where there is one.
     device: Option<&'case str>,
@@ -97,7 +95,6 @@ pub struct Request<'case> {
 }
 
 impl<'case> Request<'case> {
-    /// What a case asks for.
     pub fn from_case(work: &'case Work, case: &'case Case) -> Self {
         const USUAL: u64 = 256 << 20;
         let told = |name: &str| case.at.get(name).and_then(Value::text);

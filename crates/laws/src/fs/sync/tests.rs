@@ -6,7 +6,6 @@ use bench::experiment::fixtures::{known, on_disk};
 use bench::experiment::{DirFacts, Known, Site};
 use record::event::Condition;
 
-/// A site with another file system.
 fn with(mut site: Site, file_system: &str) -> Site {
     site.dir = site.dir.map(|dir| DirFacts { file_system: file_system.to_owned(), ..dir });
     site

@@ -7,7 +7,6 @@ use bench::experiment::Site;
 use host::block::Disk;
 use record::event::Range;
 
-/// Default readahead of a device.
 const READAHEAD_BYTES: f64 = 131_072.0;
 
 /// A fault that reads a page of a file.
@@ -15,11 +14,9 @@ const READAHEAD_BYTES: f64 = 131_072.0;
 pub struct Major {
     /// Anywhere in a large file, or a little behind the last.
     pub random: bool,
-    /// With the kernel's readahead.
     pub readahead: bool,
 }
 
-/// Bytes that the device reads for a fault.
 pub fn read_bytes(site: &Site, disk: Option<&Disk>, readahead: bool) -> Law {
     let page = base_bytes(site);
     if !readahead {

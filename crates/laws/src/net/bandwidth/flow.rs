@@ -57,7 +57,6 @@ case! {
 }
 
 impl Transfer {
-    /// Bytes of one transfer of fixed size.
     pub fn fixed_bytes(self) -> Option<u64> {
         match self {
             Transfer::Fixed16M => Some(16 << 20),
@@ -68,7 +67,6 @@ impl Transfer {
 }
 
 impl Streams {
-    /// How many they are at a site.
     pub fn count_at(self, site: &Site) -> u64 {
         let near = site.cpus.len();
         let far = site.peer.as_ref().map_or(near, |peer| peer.cpus.len());

@@ -44,8 +44,8 @@ pub(super) fn section(comparison: &Comparison, against: &Against, title: &Title)
         ("CONFIDENCE".to_owned(), confidence.level.text().to_owned()),
     ];
     let caption = format!(
-        "How many times as fast {} is: the median of a family's figures; the interval includes \
-         what runs of an unchanged machine differ by",
+        "How many times as fast {} is: the median of a family's experiments; the interval includes \
+         what these, and runs of an unchanged machine, differ by",
         title.letter
     );
     let tables = [
@@ -80,7 +80,6 @@ const FAMILIES: [(&str, &str); 6] = [
     ("noise", "quiet"),
 ];
 
-/// A family in a reader's word.
 fn in_words(family: &str) -> &str {
     let named = FAMILIES.iter().find(|(name, _)| *name == family);
     named.map_or(family, |(_, word)| *word)

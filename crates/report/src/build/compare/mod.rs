@@ -176,7 +176,6 @@ fn rule(against: &Against) -> String {
     )
 }
 
-/// Differences that have no ratio and so no test, where the interval excludes zero.
 fn differences(against: &Against, title: &Title) -> Option<Section> {
     let untested = against.untested(Untested::NotPositive);
     let apart: Vec<&Compared> = untested
@@ -274,7 +273,6 @@ fn side_by_side_sections(comparison: &Comparison, abouts: &[About]) -> Vec<Secti
     sections
 }
 
-/// What legends call the runs: their names, or their roles where these are not unique.
 fn names(base: &About, others: &[About]) -> Vec<String> {
     let all: Vec<&About> = std::iter::once(base).chain(others).collect();
     let unique: std::collections::BTreeSet<&str> = all.iter().map(|one| one.run.as_str()).gather();

@@ -18,7 +18,6 @@ const FINDINGS_SHOWN: usize = 12;
 /// Experiments that a reason names before it only counts.
 const NAMED: usize = 6;
 
-/// A share in per cent, with the digits that it deserves.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent.abs() {
@@ -190,7 +189,6 @@ fn printed<'a>(comparison: &Comparison<'a>, experiment: &str) -> BTreeMap<String
     own.filter_map(of_report).collect()
 }
 
-/// Published figures and the nearest ones, a row each.
 pub(super) fn nearest(figures: &[&Near], caption: &str) -> Table {
     let rows = figures.iter().map(|one| {
         let [published, nearest] =

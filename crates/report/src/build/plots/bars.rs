@@ -10,7 +10,6 @@ use record::view::Cases;
 /// The greatest value over the least from which on they are no lengths but places.
 const APART: f64 = 30.0;
 
-/// A picture for each of the chosen values that has two cases.
 pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plot> {
     let pictures = pictures(spots(shown, metric, cases), &cases.each);
     let plot = |(of, spots): (CaseId, Vec<Spot<'_>>)| {

@@ -13,7 +13,6 @@ use record::view::View;
 /// What the places along the axis are called.
 const NAMES: [&str; 8] = ["p10", "p25", "p50", "p75", "p90", "p99", "p99.9", "max"];
 const MEDIAN: f64 = 2.0;
-/// Samples from which a distribution is drawn.
 const LEAST_SAMPLES: u64 = 20;
 /// Metrics that have a picture; the others' percentiles are in the tables.
 const MOST_PICTURES: usize = 1;

@@ -26,7 +26,6 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
         .collect()
 }
 
-/// What the pictures of a view have in common.
 struct Picture<'view, 'run> {
     shown: &'view [Shown<'run>],
     over: &'view str,
@@ -35,9 +34,7 @@ struct Picture<'view, 'run> {
     marks: &'view [String],
 }
 
-/// A line's figures by their places.
 struct Line<'run> {
-    /// What legends call it.
     name: String,
     case: CaseId,
     run_index: usize,

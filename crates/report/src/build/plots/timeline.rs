@@ -10,7 +10,6 @@ use record::order::InOrder;
 use record::quantity::{digits, render};
 use record::unit::Unit;
 
-/// Points of a trace that are drawn.
 const TRACE_POINTS: usize = 4_000;
 
 /// The units at the end of a column's name.

@@ -182,7 +182,6 @@ fn what_an_agent_says_steers_no_terminal() {
     assert_eq!(done.environment.into_keys().collect::<Vec<_>>(), ["x [2J"]);
 }
 
-/// An agent's part of a handshake.
 fn shaken(stream: &mut TcpStream, key: &Key) -> Seal {
     let mut greeting = Greeting::responder(super::one(key));
     loop {

@@ -12,7 +12,6 @@ use bench::link::{Endpoint, FromWorker, ToWorker};
 use blake2::{Blake2s256, Digest};
 use record::plain::steers;
 
-/// The input in pieces as they might arrive.
 fn pieces<'input>(input: &'input [u8], rng: &mut fastrand::Rng) -> Vec<&'input [u8]> {
     let mut rest = input;
     let mut pieces = Vec::new();
@@ -188,7 +187,6 @@ fn opening() -> ToAgent {
     ToAgent::Open(Box::new(Open { session: 7, ..*open }))
 }
 
-/// One of each message, as they are sent.
 fn messages() -> Vec<Vec<u8>> {
     let json = |message: &ToAgent| serde_json::to_vec(message).unwrap();
     let answer = |message: &FromAgent| serde_json::to_vec(message).unwrap();

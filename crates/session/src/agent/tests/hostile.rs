@@ -31,14 +31,12 @@ fn still_serves(stand: &mut Stand<'_>, key: &Key) {
     stand.turn_until(|listen| listen.client().is_none());
 }
 
-/// What a session says in a handshake: its first flight.
 fn first_flight(key: &Key) -> (Greeting, Vec<u8>) {
     let mut greeting = Greeting::initiator(key).unwrap();
     let said = greeting.first();
     (greeting, said)
 }
 
-/// What an agent answers to a first flight.
 fn answered(stand: &mut Stand<'_>, mut stream: &TcpStream) -> Vec<u8> {
     let mut answered = vec![0; HELLO_BYTES + 2 + 48];
     stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
@@ -46,7 +44,6 @@ fn answered(stand: &mut Stand<'_>, mut stream: &TcpStream) -> Vec<u8> {
     answered
 }
 
-/// What a session says after that answer: its opening.
 fn opening(greeting: &mut Greeting, answered: &[u8], host_name: &str) -> Vec<u8> {
     let greeted = greeting.feed(answered, &mut Vec::new()).unwrap().unwrap();
     let body = serde_json::to_vec(&open(host_name)).unwrap();

@@ -20,7 +20,6 @@ fn say(channel: &mut Channel, message: &ToAgent) {
     channel.send(message, &GOES_ON).unwrap();
 }
 
-/// The order of a round of so many messages.
 fn serve(round: u64, messages: u64) -> ToAgent {
     ordered(round, ToWorker::Serve(order(messages)))
 }

@@ -30,7 +30,6 @@ impl Channel {
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// An agent's channel, and the session's ends of its pipes.
 fn channel(said: &[u8]) -> (Result<Channel>, PipeWriter, PipeReader) {
     let (reader, mut to) = pipe().unwrap();
     let (from, writer) = pipe().unwrap();

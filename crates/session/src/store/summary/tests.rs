@@ -25,7 +25,6 @@ impl Here {
         Here { dir, store, read: RefCell::default() }
     }
 
-    /// A store of so many runs, and its list.
     fn with(runs: u32) -> (Self, Vec<Stored>) {
         let here = Here::new();
         for run in 0..runs {

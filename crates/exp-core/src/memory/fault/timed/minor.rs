@@ -29,7 +29,6 @@ const TURNS_MIN: usize = 8;
 
 /// Pages that fault when they are touched.
 trait Touched {
-    /// Faults that there is room for in one batch.
     fn room(&self) -> usize;
     /// Has the next `count` pages fault again. Outside of every window.
     fn renew(&mut self, count: usize) -> Result<()>;
@@ -59,11 +58,9 @@ enum Mapped {
     NotAsked,
     /// The result of touches over faults of the batches.
     ByBatches,
-    /// What was counted by touching all.
     Counted(f64),
 }
 
-/// Times one kind of fault.
 pub(in crate::memory::fault) fn time(case: &Case, touch: Touch, bench: &mut Bench) -> Result<()> {
     if touch == Touch::Stress {
         return turns(case, bench);

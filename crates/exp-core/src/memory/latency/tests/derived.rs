@@ -29,7 +29,6 @@ fn figures(site: &Site, random: impl Fn(f64) -> f64, base_adds: impl Fn(f64) -> 
     known
 }
 
-/// What is derived from such figures.
 fn derived(
     site: &Site,
     random: impl Fn(f64) -> f64,

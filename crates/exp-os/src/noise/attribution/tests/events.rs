@@ -32,7 +32,6 @@ fn switch(from: u32, is_runnable: bool, to: u32, name: &str) -> What {
     What::Switch { from, is_runnable, to, name: name.into() }
 }
 
-/// A tick of the timer.
 fn tick(start: u64, end: u64) -> [Event; 2] {
     [(start, enter(Timer, "local_timer")), (end, leave(Timer))]
 }

@@ -24,7 +24,6 @@ const PEER: usize = 0;
 
 /// A message is to be sent back.
 const ANSWER: u64 = 0;
-/// A message is to be counted.
 const COUNT: u64 = 1;
 /// This was the last message.
 const STOP: u64 = 2;

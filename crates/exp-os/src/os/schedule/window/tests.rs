@@ -28,7 +28,6 @@ fn seen(spun: &Spun) -> Seen<'_> {
     Seen::new(spun, CLOCK, 4e6).unwrap()
 }
 
-/// A share of the window, and whether there is a note.
 fn share(seen: &Seen, metric: &str) -> Option<(f64, bool)> {
     let mut shares = seen.shares().unwrap();
     let found = shares.find(|(name, ..)| *name == metric);

@@ -294,7 +294,6 @@ fn array(working_set: u64) -> Vec<Line> {
 pub(in crate::os::switch) struct Switches {
     pub(in crate::os::switch) voluntary: u64,
     pub(in crate::os::switch) involuntary: u64,
-    /// Those of the involuntary that are this process's.
     pub(in crate::os::switch) involuntary_here: u64,
     pub(in crate::os::switch) handovers: u64,
 }
