@@ -13,7 +13,7 @@ pub struct Row {
     pub note: String,
 }
 
-/// Rows by section.
+/// Rows by the name of their section.
 pub type Tables = BTreeMap<String, Vec<Row>>;
 
 /// The tables of a text. Errors: the line, and what is wrong in it.
